@@ -43,6 +43,8 @@ src/ 13
 malloc-trace-replay/formats/ 0
 malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
+malloc-trace-replay/cmd/malloc_trace/compare/ 0
+tests/integration/compare/ 0
 malloc-trace-replay/ 126
 tests/ 77
 bench/ 10

@@ -97,7 +97,7 @@ compare 1 "a missing baseline" -a "gone=$work/gone.so" -a glibc \
     --baseline gone p.p
 like "is named" "$err" "the baseline gone takes no part: there is no library"
 compare 2 "an unknown name" -a glibc -a nobody p.p
-like "is named" "$err" "no allocator 'nobody' is known"
+like "is named" "$err" '-a: "nobody" is not a known allocator'
 compare 2 "two of one name" -a glibc -a "x=$minimal" -a "x=$minimal" p.p
 compare 2 "an unknown baseline" -a glibc -a $own --baseline nobody p.p
 compare 2 "one contestant alone" -a glibc p.p

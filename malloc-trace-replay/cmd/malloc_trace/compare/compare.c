@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * malloc-trace compare: which allocator serves a program best, by how much, and
- * how sure that is. Wiring.
+ * how sure that is. The command line, and the order of the steps.
  */
 #include "base/clock.h"
 #include "cmd/malloc_trace/compare/compare_contestants.h"
@@ -25,14 +25,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct order {
+struct request {
     struct comparison c;
     struct compare_rounds rounds;
     struct compare_budget budget;
     const char *baseline, *plan, *job, *json, *csv, *html;
     const char *save, *against;
     double tolerance;
-    const char *sweep[16], *known[16]; /* room of the lists below */
+    const char *sweep[16], *known[16]; /* values of the lists below */
     struct tool_opt_list sweeps, knowns;
     bool run_program, no_check, merge, has_budget, budget_strict, has_margin;
     bool is_command;
@@ -59,8 +59,9 @@ static bool has_dashes(int argc, char **argv) {
     return false;
 }
 
-/* The words of the command line, quoted where they must be. */
-static char *command_of(int argc, char **argv) {
+/* Returns the command line with words quoted where a shell needs it, to be
+   freed. */
+static char *quote_command_line(int argc, char **argv) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
@@ -75,8 +76,8 @@ static char *command_of(int argc, char **argv) {
 }
 
 /* Reads the options. false: exit with the status in OPTIONS. */
-static bool parse_options(struct order *o, struct tool_opts *options, int argc,
-                          char **argv) {
+static bool parse_options(struct request *o, struct tool_opts *options,
+                          int argc, char **argv) {
     static const char *const threads[] = {"none", "real", "switch", NULL};
     const struct tool_opt opts[] = {
         {.letter = 'a',
@@ -103,55 +104,60 @@ static bool parse_options(struct order *o, struct tool_opts *options, int argc,
          .ratio = &o->rounds.until},
         {.name = "threads",
          .value = "MODE",
-         .help = "as of replay: none, real or switch. Default: real where the "
-                 "trace has several threads, else none",
+         .help = "how recorded threads are replayed: none, real or switch, as "
+                 "in replay. Default: real where the trace has several "
+                 "threads, else none",
          .text = &o->c.threads,
          .words = threads},
         {.name = "touch",
          .value = "WHAT",
-         .help = "as of replay",
+         .help = "passed to replay",
          .text = &o->c.touch},
         {.name = "speed",
          .value = "X",
-         .help = "as of replay",
+         .help = "passed to replay",
          .text = &o->c.speed},
         {.name = "margin",
          .value = "P%",
-         .help = "smaller differences do not matter (2 %)",
+         .help = "smaller differences are not shown as such (2 %)",
          .ratio = &o->c.margin,
          .given = &o->has_margin},
         {.name = "run-program",
          .help = "run COMMAND itself under every allocator, too",
          .flag = &o->run_program},
         {.name = "no-check",
-         .help = "do not verify first what the allocators do with blocks",
+         .help = "do not check first that the allocators handle blocks "
+                 "correctly",
          .flag = &o->no_check},
         {.name = "budget",
          .value = "'METRIC<=RATIO,...'",
          .help = "exit status 4 if an allocator is shown to take more than "
-                 "RATIO of what the baseline takes, 3 if that cannot be judged",
+                 "RATIO times as much as the baseline, 3 if that cannot be "
+                 "judged",
          .take = take_budget,
          .ctx = &o->budget,
          .expects = "METRIC<=RATIO,... with time, wall, p999, peak_rss, "
                     "avg_rss, frag, faults or huge",
          .given = &o->has_budget},
         {.name = "budget-strict",
-         .help = "exit status 4 also if it is not shown to take less",
+         .help =
+             "exit status 4 also if no allocator is shown to take more, but "
+             "one is not shown to take less",
          .flag = &o->budget_strict},
         {.name = "sweep",
          .value = "VARIABLE=VALUE,...",
-         .help = "every allocator with each value; several sweeps make all "
+         .help = "run every allocator with each value; several sweeps make all "
                  "combinations",
          .list = &o->sweeps},
         {.name = "sweep-known",
          .value = "NAME",
-         .help = "settings of a known allocator that are worth a try; 'list' "
-                 "prints them",
+         .help = "run settings of a known allocator that are worth a try; "
+                 "'list' prints them",
          .list = &o->knowns},
         {.name = "budget-runs",
          .value = "N",
-         .help = "at most N runs: the worse half of a sweep is left out again "
-                 "and again",
+         .help = "make at most N runs: the worse half of a sweep is left out "
+                 "repeatedly",
          .count = &o->rounds.most_runs,
          .least = 1,
          .most = 100000000},
@@ -163,37 +169,39 @@ static bool parse_options(struct order *o, struct tool_opts *options, int argc,
          .text = &o->save},
         {.name = "against",
          .value = "FILE",
-         .help = "hold such counts against saved ones: exit status 4 if one is "
+         .help = "compare such counts with saved ones: exit status 4 if one is "
                  "larger",
          .text = &o->against},
         {.name = "tolerance",
          .value = "P%",
-         .help = "by more than this (0.5 %)",
+         .help = "by how much a count may be larger (0.5 %)",
          .ratio = &o->tolerance},
         {.name = "plan",
          .value = "DIR",
          .help = "write the runs to DIR/jobs.txt, a command a line",
          .text = &o->plan},
         {.name = "merge",
-         .help = "the verdict from results of plans, in the folders that are "
-                 "the operands",
+         .help =
+             "read the results of the plans in the folders DIR and give the "
+             "verdict",
          .flag = &o->merge},
         {.name = "job",
          .value = "ID",
-         .help = "one run of the plan in the folder that is the operand, as "
-                 "its jobs.txt has it",
+         .help = "make one run of the plan in the folder DIR, as its jobs.txt "
+                 "has it",
          .text = &o->job},
         {.name = "json",
          .value = "FILE",
-         .help = "the verdict as JSON (-: to standard output instead)",
+         .help = "write the verdict as JSON (-: to standard output in place of "
+                 "the text)",
          .text = &o->json},
         {.name = "csv",
          .value = "FILE",
-         .help = "the figures of every run",
+         .help = "write the figures of every run",
          .text = &o->csv},
         {.name = "html",
          .value = "FILE",
-         .help = "all of it as a page",
+         .help = "write everything as a page",
          .text = &o->html},
         {0}};
     const struct tool_command command = {
@@ -205,10 +213,10 @@ static bool parse_options(struct order *o, struct tool_opts *options, int argc,
                  "again and again, in random order. With COMMAND it is "
                  "recorded first.",
         .opts = opts,
-        .quiet = "no table and no progress, but what is wrong",
-        .notes = "Exit status: 0; 1 error; 2 usage; 3 a trace lacks something, "
-                 "runs are missing, a budget cannot be judged, or it was "
-                 "interrupted; 4 a budget was missed.",
+        .quiet = "no report and no progress, only warnings and errors",
+        .notes = "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
+                 "runs are missing, a budget cannot be judged, or the "
+                 "comparison was interrupted; 4 a budget was missed.",
         .stop_at_operand = o->is_command};
     o->sweeps = (struct tool_opt_list){.at = o->sweep,
                                        .room = TCM_ARRAY_SIZE(o->sweep)};
@@ -217,14 +225,15 @@ static bool parse_options(struct order *o, struct tool_opts *options, int argc,
     return tool_opts_parse(options, &command, argc, argv);
 }
 
-static bool parse(struct order *o, int argc, char **argv, int *status) {
+static bool parse_request(struct request *o, int argc, char **argv,
+                          int *status) {
     struct tool_opts options;
     o->c.margin = 0.02;
     o->c.confidence = 0.95;
     o->tolerance = 0.005;
     o->c.seed = tcm_clock_ns();
     o->is_command = has_dashes(argc, argv);
-    o->c.command = command_of(argc, argv);
+    o->c.command = quote_command_line(argc, argv);
     if (!parse_options(o, &options, argc, argv)) {
         *status = options.status;
         return false;
@@ -246,21 +255,21 @@ static bool parse(struct order *o, int argc, char **argv, int *status) {
         o->operand[o->operands] = NULL;
     for (int i = 0; i < o->operands && !o->is_command && !o->merge; i++)
         if (strcmp(o->operand[i], "-") == 0) {
-            (void)tool_usage_error("standard input cannot be read for every "
-                                   "run");
+            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
+                                   "again for every run");
             return false;
         }
     if (o->run_program && !o->is_command) {
-        (void)tool_usage_error("--run-program is for a COMMAND");
+        (void)tool_usage_error("--run-program needs a COMMAND");
         return false;
     }
     if (o->budget_strict && !o->has_budget) {
-        (void)tool_usage_error("--budget-strict is for a --budget");
+        (void)tool_usage_error("--budget-strict needs --budget");
         return false;
     }
     if (o->plan != NULL && (o->run_program || o->merge || o->has_budget)) {
-        (void)tool_usage_error("--plan goes with none of --run-program, "
-                               "--merge and --budget");
+        (void)tool_usage_error("--plan cannot be combined with --run-program, "
+                               "--merge or --budget");
         return false;
     }
     const char *outs[3];
@@ -282,11 +291,14 @@ static bool parse(struct order *o, int argc, char **argv, int *status) {
 
 /* --- Contestants ---------------------------------------------------------- */
 
-/* The C library is there as the baseline, unless another one is named. */
-static bool add_sweeps(struct order *o) {
+/* Adds the contestants of sweeps, and the C library as their baseline unless
+   another one is named. */
+static bool add_sweeps(struct request *o) {
     struct compare_contestants *all = &o->c.contestants;
     if (all->count == 0 && o->knowns.count == 0) {
-        (void)tool_usage_error("--sweep needs -a: whose variable is it?");
+        (void)tool_usage_error(
+            "--sweep needs -a, the allocators whose variable "
+            "it is");
         return false;
     }
     for (size_t i = 0; i < o->sweeps.count; i++)
@@ -300,7 +312,7 @@ static bool add_sweeps(struct order *o) {
            compare_contestants_add(all, "glibc");
 }
 
-static bool choose_contestants(struct order *o) {
+static bool choose_contestants(struct request *o) {
     struct compare_contestants *all = &o->c.contestants;
     if (o->sweeps.count + o->knowns.count != 0 && !add_sweeps(o))
         return false;
@@ -311,26 +323,29 @@ static bool choose_contestants(struct order *o) {
         name = "glibc";
     o->c.baseline = name == NULL ? 0 : compare_contestants_find(all, name);
     if (o->c.baseline == SIZE_MAX) {
-        (void)tool_usage_error("--baseline: no contestant is called %s", name);
+        (void)tool_usage_error("--baseline: \"%s\" is not the name of a "
+                               "contestant",
+                               name);
         return false;
     }
     if (all->count < 2) {
-        (void)tool_usage_error("one contestant alone cannot be compared");
+        (void)tool_usage_error("-a: one contestant alone cannot be compared");
         return false;
     }
     for (size_t i = 0; i < all->count; i++)
         if (o->c.threads != NULL && strcmp(o->c.threads, "switch") == 0 &&
             !compare_contestant_is_own(&all->list[i])) {
-            (void)tool_usage_error("--threads=switch: %s cannot switch thread "
-                                   "caches",
-                                   all->list[i].name);
+            (void)tool_usage_error(
+                "--threads: \"switch\" is not possible with %s, "
+                "which cannot switch thread caches",
+                all->list[i].name);
             return false;
         }
     return true;
 }
 
-/* After the check whether they have taken malloc over. */
-static bool enough_contestants(const struct comparison *c) {
+/* Tells whether the baseline still takes part. false: a message was printed. */
+static bool has_baseline(const struct comparison *c) {
     if (c->contestants.list[c->baseline].why != NULL) {
         tool_error("the baseline %s takes no part: %s",
                    c->contestants.list[c->baseline].name,
@@ -340,22 +355,23 @@ static bool enough_contestants(const struct comparison *c) {
     return true;
 }
 
-/* Finds the contestants that take part, and the least number of rounds. */
-static bool check_contestants(struct order *o) {
+/* Excludes contestants that cannot be compared, and chooses the number of
+   rounds. */
+static bool check_contestants(struct request *o) {
     struct comparison *c = &o->c;
-    if (!compare_run_check_contestants(c) || !enough_contestants(c) ||
-        (!o->no_check &&
-         (!compare_run_check_blocks(c) || !enough_contestants(c))))
+    if (!compare_run_check_contestants(c) || !has_baseline(c) ||
+        (!o->no_check && (!compare_run_check_blocks(c) || !has_baseline(c))))
         return false;
     if (o->rounds.wanted == 0)
         o->rounds.wanted = compare_verdict_least_rounds(c) + 1;
     return true;
 }
 
-/* --- What is done --------------------------------------------------------- */
+/* --- Steps ---------------------------------------------------------------- */
 
-/* The program's status does not become this one's; but nobody is to miss it. */
-static void tell_status(const char *name, int status) {
+/* Warns of the recorded program's failure, which does not become the exit
+   status. */
+static void warn_of_status(const char *name, int status) {
     if (WIFSIGNALED(status))
         tool_warn("%s was ended by signal %d (%s); what it did until then is "
                   "compared",
@@ -364,27 +380,27 @@ static void tell_status(const char *name, int status) {
         tool_warn("%s ended with status %d", name, WEXITSTATUS(status));
 }
 
-/* Tells whether a file of results is standard output. */
-static bool stdout_is_taken(const struct order *o) {
+/* Tells whether standard output gets a file of results. */
+static bool stdout_is_taken(const struct request *o) {
     return (o->json != NULL && tool_file_is_stdout(o->json)) ||
            (o->csv != NULL && tool_file_is_stdout(o->csv)) ||
            (o->html != NULL && tool_file_is_stdout(o->html));
 }
 
-/* Stream of the text: stderr if a command ran, whose own output has stdout, as
-   with time and strace. */
-static FILE *text_out(const struct order *o) {
+/* Stream of the report: standard error if a command ran, whose output goes to
+   standard output, as with time and strace. */
+static FILE *text_out(const struct request *o) {
     return o->is_command || stdout_is_taken(o) ? stderr : stdout;
 }
 
-static bool gather_traces(struct order *o, const char *folder) {
+static bool gather_traces(struct request *o, const char *folder) {
     int status = 0;
     if (o->is_command) {
-        /* what is standard output has results alone in it */
+        /* results stand alone on standard output */
         int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
         if (!compare_traces_record(&o->c, o->operand, folder, out, &status))
             return false;
-        tell_status(o->operand[0], status);
+        warn_of_status(o->operand[0], status);
     } else {
         for (int i = 0; i < o->operands; i++)
             if (tool_stop_requested() ||
@@ -395,7 +411,7 @@ static bool gather_traces(struct order *o, const char *folder) {
     return true;
 }
 
-static int report(struct order *o, int status) {
+static int report(struct request *o, int status) {
     struct comparison *c = &o->c;
     FILE *out = text_out(o);
     if (!compare_verdict_prepare(c))
@@ -418,20 +434,20 @@ static int report(struct order *o, int status) {
     return judged == TOOL_OK ? status : judged;
 }
 
-/* Losses of a trace were told; the rest of it is compared. */
-static int status_of_traces(const struct comparison *c) {
+/* Losses of traces were told of by messages. */
+static int traces_status(const struct comparison *c) {
     return c->lacks ? TOOL_DAMAGED : TOOL_OK;
 }
 
-static int hold_counts(struct order *o) {
+static int run_gate(struct request *o) {
     if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
     int status =
         compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
-    return status == TOOL_OK ? status_of_traces(&o->c) : status;
+    return status == TOOL_OK ? traces_status(&o->c) : status;
 }
 
-static int compare_now(struct order *o) {
+static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
     if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
@@ -441,10 +457,10 @@ static int compare_now(struct order *o) {
         o->rounds.program = o->operand;
     if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
-    return report(o, c->interrupted ? TOOL_DAMAGED : status_of_traces(c));
+    return report(o, c->interrupted ? TOOL_DAMAGED : traces_status(c));
 }
 
-static int make_plan(struct order *o) {
+static int make_plan(struct request *o) {
     struct comparison *c = &o->c;
     char traces[PATH_MAX];
     if (!compare_plan_make_folder(o->plan, traces) ||
@@ -454,18 +470,16 @@ static int make_plan(struct order *o) {
     if (!comparison_make_room(c, o->rounds.wanted) ||
         !compare_plan_write(c, o->plan))
         return TOOL_FAILED;
-    size_t part = 0;
-    for (size_t i = 0; i < c->contestants.count; i++)
-        part += c->contestants.list[i].why == NULL;
     if (!tool_is_quiet())
         printf("%zu jobs are in %s/jobs.txt; afterwards: malloc-trace compare "
                "--merge %s\n",
-               (c->rounds + 1) * c->traces * part, tool_text_shown(o->plan),
-               tool_text_shown(o->plan));
-    return status_of_traces(c);
+               (c->rounds + 1) * c->traces *
+                   compare_contestants_taking_part(&c->contestants),
+               tool_text_shown(o->plan), tool_text_shown(o->plan));
+    return traces_status(c);
 }
 
-static int merge(struct order *o) {
+static int merge_plans(struct request *o) {
     size_t missing = 0;
     double margin = o->c.margin;
     const char *command = o->c.command;
@@ -480,7 +494,8 @@ static int merge(struct order *o) {
             compare_contestants_find(&o->c.contestants, o->baseline);
         if (o->c.baseline == SIZE_MAX) {
             o->c.baseline = 0;
-            return tool_usage_error("--baseline: no contestant is called %s",
+            return tool_usage_error("--baseline: \"%s\" is not the name of a "
+                                    "contestant",
                                     o->baseline);
         }
     }
@@ -488,9 +503,9 @@ static int merge(struct order *o) {
 }
 
 int cmd_compare(int argc, char **argv) {
-    static struct order o;
+    static struct request o;
     int status;
-    if (!parse(&o, argc, argv, &status))
+    if (!parse_request(&o, argc, argv, &status))
         return status;
     tool_stop_catch();
     if (o.job != NULL)
@@ -503,10 +518,10 @@ int cmd_compare(int argc, char **argv) {
         return TOOL_USAGE;
     if (o.run_program && !compare_program_can_repeat())
         return TOOL_USAGE;
-    status = o.merge          ? merge(&o)
-             : is_gate        ? hold_counts(&o)
+    status = o.merge          ? merge_plans(&o)
+             : is_gate        ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)
-                              : compare_now(&o);
+                              : run_comparison(&o);
     compare_traces_remove_folder(o.folder);
     free((char *)(uintptr_t)o.c.command);
     comparison_free(&o.c);

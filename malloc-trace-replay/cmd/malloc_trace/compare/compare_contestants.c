@@ -17,9 +17,9 @@
 
 /* --- Known allocators ----------------------------------------------------- */
 
-/* Names of files, the newest version first. This project's library may have
-   been installed by gperftools' name (--enable-gperftools-soname): is_own
-   tells. */
+/* File names, the newest version first. This project's library may have been
+   installed under gperftools' name (--enable-gperftools-soname): is_own_library
+   tells them apart. */
 static const struct {
     const char *name;
     const char *file[4];
@@ -54,33 +54,33 @@ static const char *const folders[] = {"/usr/local/lib",
                                       "/usr/lib",
                                       "/lib"};
 
-static bool readable(const char *folder, size_t length, const char *file,
-                     char path[PATH_MAX]) {
+static bool is_readable_in(const char *folder, size_t length, const char *file,
+                           char path[PATH_MAX]) {
     char try[PATH_MAX];
     int n = snprintf(try, sizeof(try), "%.*s/%s", (int)length, folder, file);
     return n > 0 && n < PATH_MAX && realpath(try, path) != NULL &&
            access(path, R_OK) == 0;
 }
 
-/* FILE where the loader would look for it, about. */
-static bool find_file(const char *file, char path[PATH_MAX]) {
+/* Searches FILE in about the places where the loader would. */
+static bool find_library_file(const char *file, char path[PATH_MAX]) {
     if (strchr(file, '/') != NULL)
         return realpath(file, path) != NULL && access(path, R_OK) == 0;
     const char *list = getenv("LD_LIBRARY_PATH");
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, ":;");
-        if (length != 0 && readable(list, length, file, path))
+        if (length != 0 && is_readable_in(list, length, file, path))
             return true;
         list += length + (list[length] != '\0');
     }
     for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++)
-        if (readable(folders[i], strlen(folders[i]), file, path))
+        if (is_readable_in(folders[i], strlen(folders[i]), file, path))
             return true;
     return false;
 }
 
 /* Tells whether PATH is a library of this project. */
-static bool is_own(const char *path) {
+static bool is_own_library(const char *path) {
     char own[PATH_MAX];
     static const char *const name[] = {TOOL_LIBRARY, TOOL_RECORDING_LIBRARY};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(name); i++)
@@ -89,9 +89,9 @@ static bool is_own(const char *path) {
     return false;
 }
 
-/* The library of the known allocator NAME; "" is the C library. 0: it is not
-   known, -1: it is not there. */
-static int find_known(const char *name, char path[PATH_MAX]) {
+/* Finds the library of the known allocator NAME; "" is the C library. 0: it is
+   not known, -1: it is not installed. */
+static int find_known_library(const char *name, char path[PATH_MAX]) {
     if (strcmp(name, C_LIBRARY_NAME) == 0 || strcmp(name, "libc") == 0) {
         path[0] = '\0';
         return 1;
@@ -102,7 +102,8 @@ static int find_known(const char *name, char path[PATH_MAX]) {
         if (strcmp(known[i].name, name) != 0)
             continue;
         for (size_t f = 0; f < 4 && known[i].file[f] != NULL; f++)
-            if (find_file(known[i].file[f], path) && !is_own(path))
+            if (find_library_file(known[i].file[f], path) &&
+                !is_own_library(path))
                 return 1;
         return -1;
     }
@@ -111,7 +112,7 @@ static int find_known(const char *name, char path[PATH_MAX]) {
 
 /* --- One contestant ------------------------------------------------------- */
 
-static bool no_memory(void) {
+static bool out_of_memory(void) {
     tool_error("out of memory");
     return false;
 }
@@ -129,8 +130,8 @@ static const char *file_name(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-bool compare_contestants_are_alike(const struct compare_contestant *a,
-                                   const struct compare_contestant *b) {
+bool compare_contestant_is_like(const struct compare_contestant *a,
+                                const struct compare_contestant *b) {
     bool alike = strcmp(file_name(a->library), file_name(b->library)) == 0 &&
                  a->envs == b->envs;
     for (size_t i = 0; alike && i < a->envs; i++)
@@ -139,15 +140,15 @@ bool compare_contestants_are_alike(const struct compare_contestant *a,
 }
 
 bool compare_contestant_is_own(const struct compare_contestant *c) {
-    return c->library[0] != '\0' && is_own(c->library);
+    return c->library[0] != '\0' && is_own_library(c->library);
 }
 
 const char *compare_contestant_shown(const struct compare_contestant *c) {
     return tool_text_shown(c->name);
 }
 
-void compare_contestant_out(struct compare_contestant *c, const char *fmt,
-                            ...) {
+void compare_contestant_exclude(struct compare_contestant *c, const char *fmt,
+                                ...) {
     char text[512];
     va_list ap;
     if (c->why != NULL)
@@ -174,6 +175,13 @@ static void contestant_free(struct compare_contestant *c) {
     tool_preload_unlink(c->link);
 }
 
+size_t compare_contestants_taking_part(const struct compare_contestants *all) {
+    size_t n = 0;
+    for (size_t i = 0; i < all->count; i++)
+        n += all->list[i].why == NULL;
+    return n;
+}
+
 void compare_contestants_free(struct compare_contestants *all) {
     for (size_t i = 0; i < all->count; i++)
         contestant_free(&all->list[i]);
@@ -181,7 +189,7 @@ void compare_contestants_free(struct compare_contestants *all) {
     memset(all, 0, sizeof(*all));
 }
 
-/* Between two settings of one variable. */
+/* The character between two settings in the value of a variable. */
 static char separator_of(const char *variable, size_t length) {
     static const char glibc[] = "GLIBC_TUNABLES";
     return length == sizeof(glibc) - 1 && memcmp(variable, glibc, length) == 0
@@ -197,7 +205,7 @@ static size_t name_length(const char *text) {
     return text[n] == '=' ? n : 0;
 }
 
-/* Adds VARIABLE=VALUE, or VALUE to what the variable has. */
+/* Sets VARIABLE=VALUE, or adds VALUE to the list that the variable holds. */
 static bool set_variable(struct compare_contestant *c, const char *text,
                          size_t length) {
     size_t name = name_length(text);
@@ -207,24 +215,24 @@ static bool set_variable(struct compare_contestant *c, const char *text,
         char *more;
         if (asprintf(&more, "%s%c%.*s", c->env[i], separator_of(text, name),
                      (int)(length - name - 1), text + name + 1) < 0)
-            return no_memory();
+            return out_of_memory();
         free(c->env[i]);
         c->env[i] = more;
         return true;
     }
     char **more = realloc(c->env, (c->envs + 1) * sizeof(*more));
     if (more == NULL)
-        return no_memory();
+        return out_of_memory();
     c->env = more;
     c->env[c->envs] = strndup(text, length);
     if (c->env[c->envs] == NULL)
-        return no_memory();
+        return out_of_memory();
     c->envs++;
     return true;
 }
 
-/* Where the setting ends that TEXT begins with: at a comma before another
-   variable, or at the end. */
+/* Length of the setting that TEXT begins with: it ends at a comma before
+   another variable, or with TEXT. */
 static size_t setting_length(const char *text) {
     size_t n = 0;
     for (;;) {
@@ -239,7 +247,7 @@ static bool set_variables(struct compare_contestant *c, const char *text) {
     while (*text != '\0') {
         size_t n = setting_length(text);
         if (name_length(text) == 0) {
-            (void)tool_usage_error("'%s' sets no variable", text);
+            (void)tool_usage_error("-a: \"%s\" is not VARIABLE=VALUE", text);
             return false;
         }
         if (!set_variable(c, text, n))
@@ -249,34 +257,37 @@ static bool set_variables(struct compare_contestant *c, const char *text) {
     return true;
 }
 
-/* A new one at the end, nothing of which is set but its name. */
-static struct compare_contestant *add(struct compare_contestants *all,
-                                      const char *name, size_t length) {
-    /* in JSON it has to come back as it went */
+/* Adds a contestant, of which only the name is set. */
+static struct compare_contestant *
+append_contestant(struct compare_contestants *all, const char *name,
+                  size_t length) {
+    /* a plan in JSON carries the name */
     for (size_t i = 0, n; i < length; i += n) {
         n = tcm_utf8_length((const uint8_t *)name + i, length - i);
         if (n == 0) {
-            (void)tool_usage_error("the name '%.*s' is not in UTF-8",
+            (void)tool_usage_error("-a: \"%.*s\" is not a name in UTF-8",
                                    (int)length, name);
             return NULL;
         }
     }
     if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
                             sizeof(*all->list))) {
-        (void)no_memory();
+        (void)out_of_memory();
         return NULL;
     }
     struct compare_contestant *c = &all->list[all->count];
     memset(c, 0, sizeof(*c));
     c->name = strndup(name, length);
     if (c->name == NULL) {
-        (void)no_memory();
+        (void)out_of_memory();
         return NULL;
     }
     for (size_t i = 0; i < all->count; i++) {
         if (strcmp(all->list[i].name, c->name) != 0)
             continue;
-        (void)tool_usage_error("two contestants are called '%s'", c->name);
+        (void)tool_usage_error("-a: \"%s\" is the name of two "
+                               "contestants; names must differ",
+                               c->name);
         free(c->name);
         return NULL;
     }
@@ -287,12 +298,12 @@ static struct compare_contestant *add(struct compare_contestants *all,
 
 static bool set_library(struct compare_contestant *c, const char *path) {
     c->library = strdup(path);
-    return c->library != NULL || no_memory();
+    return c->library != NULL || out_of_memory();
 }
 
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library) {
-    struct compare_contestant *c = add(all, name, strlen(name));
+    struct compare_contestant *c = append_contestant(all, name, strlen(name));
     return c != NULL && set_library(c, library);
 }
 
@@ -306,38 +317,38 @@ bool compare_contestants_add(struct compare_contestants *all,
     char path[PATH_MAX];
     size_t length = strcspn(text, "=,");
     if (length == 0) {
-        (void)tool_usage_error("-a '%s': a contestant has a name", text);
+        (void)tool_usage_error("-a: \"%s\" is not NAME or NAME=LIBRARY", text);
         return false;
     }
-    struct compare_contestant *c = add(all, text, length);
+    struct compare_contestant *c = append_contestant(all, text, length);
     if (c == NULL)
         return false;
     const char *rest = text + length;
     if (*rest != '=') {
-        int there = find_known(c->name, path);
+        int there = find_known_library(c->name, path);
         if (there == 0) {
-            (void)tool_usage_error(
-                "no allocator '%s' is known; give -a %s=LIBRARY", c->name,
-                c->name);
+            (void)tool_usage_error("-a: \"%s\" is not a known allocator; for "
+                                   "others give NAME=LIBRARY",
+                                   c->name);
             return false;
         }
         if (there < 0)
-            compare_contestant_out(c, "it is not installed");
+            compare_contestant_exclude(c, "it is not installed");
         return set_library(c, there < 0 ? c->name : path) &&
                set_variables(c, *rest == ',' ? rest + 1 : rest);
     }
     char *file = strndup(rest + 1, strcspn(rest + 1, ","));
     if (file == NULL)
-        return no_memory();
+        return out_of_memory();
     rest += 1 + strlen(file);
-    int there = strchr(file, '/') != NULL ? 0 : find_known(file, path);
+    int there = strchr(file, '/') != NULL ? 0 : find_known_library(file, path);
     if (there == 0 && file[0] == '\0') {
         path[0] = '\0';
-    } else if (there == 0 && !find_file(file, path)) {
-        compare_contestant_out(c, "there is no library %s", file);
+    } else if (there == 0 && !find_library_file(file, path)) {
+        compare_contestant_exclude(c, "there is no library %s", file);
         snprintf(path, sizeof(path), "%s", file);
     } else if (there < 0) {
-        compare_contestant_out(c, "%s is not installed", file);
+        compare_contestant_exclude(c, "%s is not installed", file);
         snprintf(path, sizeof(path), "%s", file);
     }
     free(file);
@@ -351,7 +362,7 @@ bool compare_contestants_add_known(struct compare_contestants *all) {
         !compare_contestants_add(all, OWN_NAME))
         return false;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
-        if (find_known(known[i].name, path) > 0 &&
+        if (find_known_library(known[i].name, path) > 0 &&
             !compare_contestants_add(all, known[i].name))
             return false;
     return true;
@@ -359,12 +370,11 @@ bool compare_contestants_add_known(struct compare_contestants *all) {
 
 /* --- Settings ------------------------------------------------------------- */
 
-bool compare_contestants_add_variant(struct compare_contestants *all,
-                                     size_t from, const char *setting,
-                                     size_t length) {
+static bool add_variant(struct compare_contestants *all, size_t from,
+                        const char *setting, size_t length) {
     const char *shown = setting;
     char *name;
-    /* the part of GLIBC_TUNABLES that all share says nothing */
+    /* a part that all names of this variable share is left out */
     static const char common[] = "GLIBC_TUNABLES=glibc.malloc.";
     if (strncmp(setting, common, sizeof(common) - 1) == 0)
         shown += sizeof(common) - 1;
@@ -372,23 +382,23 @@ bool compare_contestants_add_variant(struct compare_contestants *all,
         shown += 12;
     if (asprintf(&name, "%s,%.*s", all->list[from].name,
                  (int)(length - (size_t)(shown - setting)), shown) < 0)
-        return no_memory();
-    struct compare_contestant *c = add(all, name, strlen(name));
+        return out_of_memory();
+    struct compare_contestant *c = append_contestant(all, name, strlen(name));
     free(name);
     if (c == NULL || !set_library(c, all->list[from].library))
         return false;
     const struct compare_contestant *old = &all->list[from];
     if (old->why != NULL)
-        compare_contestant_out(c, "%s", old->why);
+        compare_contestant_exclude(c, "%s", old->why);
     for (size_t i = 0; i < old->envs; i++)
         if (!set_variable(c, old->env[i], strlen(old->env[i])))
             return false;
     return set_variable(c, setting, length);
 }
 
-/* "glibc.malloc.mxfast=" of GLIBC_TUNABLES=glibc.malloc.mxfast=0,64 and
-   "narenas:" of MALLOC_CONF=narenas:1,2: what the first value has and the
-   others leave out. */
+/* Length of the setting's name in VALUE, which later values may leave out:
+   "glibc.malloc.mxfast=" in GLIBC_TUNABLES=glibc.malloc.mxfast=0,64, "narenas:"
+   in MALLOC_CONF=narenas:1,2. */
 static size_t key_length(const char *value) {
     size_t n = strcspn(value, ",");
     for (size_t i = n; i > 0; i--)
@@ -402,7 +412,8 @@ bool compare_contestants_sweep(struct compare_contestants *all,
     size_t name = name_length(text);
     char setting[1024];
     if (name == 0 || text[name + 1] == '\0') {
-        (void)tool_usage_error("--sweep '%s': VARIABLE=VALUE,VALUE...", text);
+        (void)tool_usage_error("--sweep: \"%s\" is not VARIABLE=VALUE,...",
+                               text);
         return false;
     }
     const char *first = text + name + 1;
@@ -418,12 +429,12 @@ bool compare_contestants_sweep(struct compare_contestants *all,
                 (void)tool_usage_error("--sweep: a value is too long");
                 return false;
             }
-            if (!compare_contestants_add_variant(all, i, setting, (size_t)used))
+            if (!add_variant(all, i, setting, (size_t)used))
                 return false;
             value += n + (value[n] != '\0');
         }
     }
-    /* what was swept stands for itself no longer */
+    /* the variants replace the contestants that they were made from */
     for (size_t i = 0; i < before; i++)
         contestant_free(&all->list[i]);
     all->count -= before;
@@ -445,13 +456,13 @@ struct contestant_environment {
     bool keep_preload;
 };
 
-/* In the child. */
+/* Runs in the child, before the program. */
 static bool set_environment(void *ctx) {
     const struct contestant_environment *e = ctx;
     const struct compare_contestant *c = e->of;
     const char *old = e->keep_preload ? getenv("LD_PRELOAD") : NULL;
-    /* A program that is linked with another allocator gets the C library's
-       only if that is looked up first. */
+    /* a program linked with another allocator uses the C library's only if
+       that library is searched first */
     const char *own =
         e->keep_preload && c->library[0] == '\0' ? "libc.so.6" : c->preload;
     char *list = NULL;
@@ -490,8 +501,8 @@ bool compare_contestant_run(const struct compare_contestant *c,
 
 static const struct setting {
     const char *allocator;
-    const char *setting; /* to which a value is added */
-    const char *values;  /* without the default */
+    const char *setting; /* VARIABLE= and what precedes a value */
+    const char *values;  /* separated by commas, without the default */
     const char *meaning;
 } settings[] = {
     {"glibc", GLIBC "tcache_count=", "0,2,32,127",
@@ -499,14 +510,13 @@ static const struct setting {
     {"glibc", GLIBC "tcache_max=", "128,512",
      "largest block that a thread keeps, in bytes (1032)"},
     {"glibc", GLIBC "mmap_threshold=", "65536,1048576,33554432",
-     "from this size on blocks are mapped by themselves; a set one stays "
-     "(131072 "
-     "and growing)"},
+     "blocks from this size on are mapped separately; a value that is set "
+     "does not grow (131072 and growing)"},
     {"glibc", GLIBC "trim_threshold=", "0,16777216,1073741824",
      "free memory at the heap's top above which it is given back (131072 and "
      "growing)"},
     {"glibc", GLIBC "top_pad=", "0,1048576,16777216",
-     "bytes that are taken from the system beyond the need (131072)"},
+     "bytes taken from the system beyond those needed (131072)"},
     {"glibc", GLIBC "arena_max=", "1,2,4",
      "heaps that threads share (8 for each processor)"},
     {"glibc", GLIBC "hugetlb=", "1,2",
@@ -518,7 +528,8 @@ static const struct setting {
     {"jemalloc", JEMALLOC "dirty_decay_ms:", "0,1000,-1",
      "time until unused pages are given back; -1: never (10000)"},
     {"jemalloc", JEMALLOC "muzzy_decay_ms:", "10000,-1",
-     "the same of pages that the system may take at need (0)"},
+     "time until pages that the system may take when it needs them are "
+     "given back (0)"},
     {"jemalloc", JEMALLOC "thp:", "always,never",
      "transparent huge pages (the system's default)"},
     {"jemalloc", JEMALLOC "tcache_max:", "1024,4096,262144",
@@ -527,13 +538,13 @@ static const struct setting {
      "blocks of one size that a thread keeps, as a power of two of those in a "
      "slab (1)"},
     {"jemalloc", JEMALLOC "background_thread:", "true",
-     "threads of its own give memory back (false)"},
+     "background threads give memory back (false)"},
     {"jemalloc", JEMALLOC "metadata_thp:", "auto",
      "huge pages for its own records (disabled)"},
     {"mimalloc", "MIMALLOC_PURGE_DELAY=", "0,100,-1",
      "ms until unused pages are given back, from version 2.1 on (10)"},
     {"mimalloc", "MIMALLOC_RESET_DELAY=", "0,1000",
-     "the same before version 2.1 (100)"},
+     "ms until unused pages are given back, before version 2.1 (100)"},
     {"mimalloc", "MIMALLOC_PAGE_RESET=", "1",
      "give back each page when it is free, before version 2.1 (0)"},
     {"mimalloc", "MIMALLOC_ARENA_EAGER_COMMIT=", "0,1",
@@ -542,13 +553,13 @@ static const struct setting {
     {"mimalloc", "MIMALLOC_EAGER_COMMIT=", "0",
      "take memory of a segment at once, before version 2.1 (1)"},
     {"mimalloc", "MIMALLOC_EAGER_COMMIT_DELAY=", "0,4",
-     "segments of a thread that are taken bit by bit (1)"},
+     "segments of a thread whose memory is taken step by step (1)"},
     {"mimalloc", "MIMALLOC_ALLOW_LARGE_OS_PAGES=", "1",
      "huge pages, from version 2.1 on (0)"},
     {"mimalloc", "MIMALLOC_LARGE_OS_PAGES=", "1",
      "huge pages, before version 2.1 (0)"},
     {"gperftools", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
-     "4194304,134217728", "what all threads keep (33554432)"},
+     "4194304,134217728", "bytes in all thread caches together (33554432)"},
     {"gperftools", "TCMALLOC_RELEASE_RATE=", "0,10",
      "how fast memory is given back (1)"},
     {"gperftools", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
@@ -556,7 +567,7 @@ static const struct setting {
     {"gperftools", "TCMALLOC_TRANSFER_NUM_OBJ=", "128,512",
      "blocks that pass between a thread and the heap together (32)"},
     {"malloc-trace", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
-     "4194304,134217728", "what all threads keep (33554432)"},
+     "4194304,134217728", "bytes in all thread caches together (33554432)"},
     {"malloc-trace", "TCMALLOC_RELEASE_RATE=", "0,10",
      "how fast memory is given back (1)"},
     {"malloc-trace", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
@@ -581,13 +592,15 @@ bool compare_settings_add(struct compare_contestants *all, const char *name) {
             size_t n = strcspn(value, ",");
             int used = snprintf(text, sizeof(text), "%s%.*s", s->setting,
                                 (int)n, value);
-            if (!compare_contestants_add_variant(all, from, text, (size_t)used))
+            if (!add_variant(all, from, text, (size_t)used))
                 return false;
             value += n + (value[n] != '\0');
         }
     }
     if (!any)
-        (void)tool_usage_error("--sweep-known: no settings of '%s' are known",
+        (void)tool_usage_error("--sweep-known: \"%s\" is not an allocator "
+                               "with known settings (glibc, jemalloc, "
+                               "mimalloc, gperftools, malloc-trace) or list",
                                name);
     return any;
 }

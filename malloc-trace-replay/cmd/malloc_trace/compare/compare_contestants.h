@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is compared: allocators, each with the environment that sets it up.
+ * Contestants: allocators, each with the environment that sets it up; and the
+ * known settings of known allocators.
  *
  * Invariants: names are unique; an environment has each variable once.
  * Threads: one.
@@ -18,13 +19,12 @@ struct compare_contestant {
     char *library; /* absolute; "": the C library */
     char **env;    /* NAME=VALUE */
     size_t envs;
-    char *why;  /* it takes no part; NULL: it does */
-    bool wraps; /* it hands its requests on to the C library's malloc */
-    bool rests; /* it was left out of later rounds, as others were better */
-    /* runs that gave no figures, and why the first did not */
-    uint64_t failures;
-    char *failure;
-    /* what LD_PRELOAD gets, and the link behind it, made at need */
+    char *why;  /* it takes no part, for this reason; NULL: it takes part */
+    bool wraps; /* its requests end in the C library's malloc */
+    bool rests; /* later rounds leave it out, as others are better */
+    uint64_t failures; /* runs that gave no figures */
+    char *failure;     /* reason of the first of them */
+    /* value of LD_PRELOAD, and the link it goes through, made when needed */
     char preload[PATH_MAX], link[PATH_MAX];
 };
 
@@ -33,85 +33,96 @@ struct compare_contestants {
     size_t count, room;
 };
 
+/* --- The list ------------------------------------------------------------- */
+
 /*
  * -a TEXT: NAME=LIBRARY[,VARIABLE=VALUE...], or NAME[,VARIABLE=VALUE...] of a
- * known allocator. LIBRARY is a path or a file that is looked for where
+ * known allocator. LIBRARY is a path, or a file name that is searched for where
  * libraries are. A piece without a variable's name belongs to the value before
- * it, so that a value may have commas. A library that is not there makes a
- * contestant with a `why`. false: TEXT makes no sense, a message is out.
+ * it, so that a value may have commas. A library that does not exist makes a
+ * contestant with a `why`. false: TEXT is wrong, a message was printed.
  */
 bool compare_contestants_add(struct compare_contestants *all, const char *text);
 
-/* The C library, this project's library, and every known allocator that is
-   there. false: out of memory, a message is out. */
+/* Adds the C library, this project's library, and every known allocator that is
+   installed. false: out of memory, a message was printed. */
 bool compare_contestants_add_known(struct compare_contestants *all);
 
-/* --sweep TEXT, VARIABLE=VALUE,VALUE...: every contestant becomes as many as
-   there are values, each with the variable set to one of them. A variable that
-   is set already is a list of settings, which gets one more. What the first
-   value has up to a colon or an equals sign the others may leave out. false: as
-   above. */
+/*
+ * --sweep TEXT, VARIABLE=VALUE,VALUE...: every contestant becomes one for each
+ * value, which the variable is set to. A variable that is set already is a list
+ * of settings, which gets one more. The text of the first value up to a colon
+ * or an equals sign may be missing in the others. false: TEXT is wrong, a
+ * message was printed.
+ */
 bool compare_contestants_sweep(struct compare_contestants *all,
                                const char *text);
 
-/* One more, as number FROM but for SETTING (VARIABLE=VALUE) of LENGTH bytes,
-   which its name tells. */
+/* Adds a contestant like number FROM, with SETTING (VARIABLE=VALUE) of LENGTH
+   bytes in its environment and in its name. */
 bool compare_contestants_add_variant(struct compare_contestants *all,
                                      size_t from, const char *setting,
                                      size_t length);
 
+/* For plans: adds NAME with LIBRARY and no environment. */
+bool compare_contestants_add_plain(struct compare_contestants *all,
+                                   const char *name, const char *library);
+
 /* The index of NAME, or SIZE_MAX. */
 size_t compare_contestants_find(const struct compare_contestants *all,
                                 const char *name);
+/* Number of contestants that take part. */
+size_t compare_contestants_taking_part(const struct compare_contestants *all);
+void compare_contestants_free(struct compare_contestants *all);
+
+/* --- One contestant ------------------------------------------------------- */
 
 /* Tells whether both have the same file name of a library and the same
-   variables: on several machines a library may lie in several folders. */
-bool compare_contestants_are_alike(const struct compare_contestant *a,
-                                   const struct compare_contestant *b);
+   variables: on several machines a library may lie in different folders. */
+bool compare_contestant_is_like(const struct compare_contestant *a,
+                                const struct compare_contestant *b);
 
-/* Tells whether the thread caches of this library can be switched: it is this
-   project's. */
+/* Tells whether this is a library of this project, whose thread caches can be
+   switched. */
 bool compare_contestant_is_own(const struct compare_contestant *c);
 
 /* C's name as it may go to a terminal. */
 const char *compare_contestant_shown(const struct compare_contestant *c);
 
-/* C takes no part because of... The first reason stays. */
-void compare_contestant_out(struct compare_contestant *c, const char *fmt, ...)
-    TCM_PRINTF(2, 3);
+/* Takes C out of the comparison for a reason; the first reason stays. */
+void compare_contestant_exclude(struct compare_contestant *c, const char *fmt,
+                                ...) TCM_PRINTF(2, 3);
+/* Counts a run of C that gave no figures because of WHY. */
 void compare_contestant_failed(struct compare_contestant *c, const char *why);
 
-/* For plans: one more with this library, and VARIABLE=VALUE for it. false: as
-   above. */
-bool compare_contestants_add_plain(struct compare_contestants *all,
-                                   const char *name, const char *library);
+/* For plans: sets VARIABLE=VALUE in C's environment. */
 bool compare_contestant_set(struct compare_contestant *c, const char *setting);
 
-/* Before anything is run under C. false: a message is out. */
+/* To be called before a program runs under C. false: a message was printed. */
 bool compare_contestant_prepare(struct compare_contestant *c);
 
 /*
- * Runs WHAT to its end in the environment of C: LD_PRELOAD and C's variables.
+ * Runs SPEC to its end in the environment of C: LD_PRELOAD and C's variables.
  * KEEP_PRELOAD, for programs of others: libraries that were preloaded before
  * stay behind C's, and the C library is put before an allocator that the
  * program is linked with. LIMIT_NS and the result are those of tool_child_run.
  */
 bool compare_contestant_run(const struct compare_contestant *c,
                             bool keep_preload,
-                            const struct tool_child_spec *what,
+                            const struct tool_child_spec *spec,
                             uint64_t limit_ns, struct tool_child_end *end);
 
-void compare_contestants_free(struct compare_contestants *all);
+/* --- Known settings ------------------------------------------------------- */
 
-/* --sweep-known NAME: adds the known allocator NAME if it is not there, and one
-   contestant for each value of each of its settings. false: a message is
-   out. */
+/* --sweep-known NAME: adds the known allocator NAME if it is missing, and a
+   contestant for each value of its known settings. false: a message was
+   printed. */
 bool compare_settings_add(struct compare_contestants *all, const char *name);
 
-/* Meaning of the setting of a contestant's variable, or NULL. */
+/* Meaning of a setting, VARIABLE=VALUE; NULL: it is not known. */
 const char *compare_settings_meaning(const char *variable);
 
-/* The table of all of them. */
+/* Prints all known settings. */
 void compare_settings_print(FILE *out);
 
 #endif

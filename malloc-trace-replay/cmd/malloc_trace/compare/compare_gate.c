@@ -30,10 +30,10 @@ struct count {
 struct counts {
     struct count *list;
     size_t count, room;
-    const char *prefix; /* of names, for the trace that is read */
+    const char *prefix; /* of names, for the trace that is counted */
 };
 
-static struct count *count_of(struct counts *all, const char *name) {
+static struct count *find_count(struct counts *all, const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->list[i].name, name) == 0)
             return &all->list[i];
@@ -48,16 +48,16 @@ static struct count *count_of(struct counts *all, const char *name) {
     return c;
 }
 
-static bool add(struct counts *all, double value, const char *fmt, ...)
+static bool add_count(struct counts *all, double value, const char *fmt, ...)
     TCM_PRINTF(3, 4);
-static bool add(struct counts *all, double value, const char *fmt, ...) {
+static bool add_count(struct counts *all, double value, const char *fmt, ...) {
     char name[96];
     va_list ap;
     int n = snprintf(name, sizeof(name), "%.30s", all->prefix);
     va_start(ap, fmt);
     vsnprintf(name + n, sizeof(name) - (size_t)n, fmt, ap);
     va_end(ap);
-    struct count *c = count_of(all, name);
+    struct count *c = find_count(all, name);
     if (c == NULL)
         return false;
     c->now += value;
@@ -67,16 +67,17 @@ static bool add(struct counts *all, double value, const char *fmt, ...) {
 
 /* --- Numbers -------------------------------------------------------------- */
 
-static bool walk(const char *where, const struct tool_json_value *object,
-                 bool (*call)(void *ctx, const char *name, double value),
-                 void *ctx) {
+static bool
+for_each_number(const char *where, const struct tool_json_value *object,
+                bool (*call)(void *ctx, const char *name, double value),
+                void *ctx) {
     for (const struct tool_json_value *v = tool_json_first(object); v != NULL;
          v = tool_json_next(v)) {
         double n = tool_json_number(v);
         if (isnan(n))
             continue;
         if (!(n >= 0 && n <= COMPARE_MOST_FIGURE)) {
-            tool_error("%s: %s is %g, which is no count", where,
+            tool_error("%s: %s is %g, not a count from 0 to 1e18", where,
                        tool_json_key(v), n);
             return false;
         }
@@ -86,29 +87,29 @@ static bool walk(const char *where, const struct tool_json_value *object,
     return true;
 }
 
-static bool read_numbers(const char *path, const char *format, const char *key,
-                         bool (*call)(void *ctx, const char *name,
-                                      double value),
-                         void *ctx) {
+static bool
+read_file_numbers(const char *path, const char *format, const char *key,
+                  bool (*call)(void *ctx, const char *name, double value),
+                  void *ctx) {
     const struct tool_json_value *root = compare_json_file(path, format);
     if (root == NULL)
         return false;
-    bool good = walk(path, tool_json_member(root, key), call, ctx);
+    bool good = for_each_number(path, tool_json_member(root, key), call, ctx);
     tool_json_read_free(root);
     return good;
 }
 
-static bool text_numbers(const char *text, size_t n, const char *key,
-                         bool (*call)(void *ctx, const char *name,
-                                      double value),
-                         void *ctx) {
+static bool read_run_numbers(const char *text, size_t n, const char *key,
+                             bool (*call)(void *ctx, const char *name,
+                                          double value),
+                             void *ctx) {
     char problem[200];
     const struct tool_json_value *root = tool_json_read(text, n, problem);
     if (root == NULL)
         return false;
-    bool good = walk("the replay",
-                     tool_json_member(tool_json_member(root, "replay"), key),
-                     call, ctx);
+    bool good = for_each_number(
+        "the replay", tool_json_member(tool_json_member(root, "replay"), key),
+        call, ctx);
     tool_json_read_free(root);
     return good;
 }
@@ -126,20 +127,22 @@ static bool count_trace(struct counts *all, const struct compare_trace *t) {
     f.name = t->name;
     f.want_live = true;
     info_read_processed(&f, in);
-    bool good = add(all, (double)info_event_count(&f), "calls") &&
-                add(all, (double)f.requested_bytes, "requested_bytes") &&
-                add(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
-                add(all, (double)f.live.peak_blocks, "peak_live_blocks") &&
-                add(all, (double)f.live.bytes, "end_live_bytes");
+    bool good =
+        add_count(all, (double)info_event_count(&f), "calls") &&
+        add_count(all, (double)f.requested_bytes, "requested_bytes") &&
+        add_count(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
+        add_count(all, (double)f.live.peak_blocks, "peak_live_blocks") &&
+        add_count(all, (double)f.live.bytes, "end_live_bytes");
     for (unsigned k = MTF_OP_ALLOC; good && k <= MTF_OP_LAST_OPERATION; k++)
         if (f.ops[k] != 0)
-            good = add(all, (double)f.ops[k], "calls.%s", mtf_op_name(k));
+            good = add_count(all, (double)f.ops[k], "calls.%s", mtf_op_name(k));
     uint64_t sized = 0;
     for (unsigned b = 0; good && b < INFO_SIZES; b++) {
         sized += f.live.sizes[b];
         if (f.live.sizes[b] != 0)
-            good = add(all, (double)f.live.sizes[b], "calls_of_size_to.%llu",
-                       (unsigned long long)info_size_to(b));
+            good =
+                add_count(all, (double)f.live.sizes[b], "calls_of_size_to.%llu",
+                          (unsigned long long)info_size_to(b));
     }
     TCM_ASSERT(sized <= info_event_count(&f));
     TCM_ASSERT(f.live.bytes <= f.live.peak_bytes);
@@ -151,19 +154,19 @@ static bool count_trace(struct counts *all, const struct compare_trace *t) {
 
 static bool take_counter(void *ctx, const char *name, double value) {
     struct counts *all = ctx;
-    /* memory given back depends on the time that passes */
+    /* the amount of memory given back depends on elapsed time */
     if (strstr(name, "returned") != NULL || strstr(name, "released") != NULL)
         return true;
-    return add(all, value, "allocator.%.60s", name);
+    return add_count(all, value, "allocator.%.60s", name);
 }
 
 static bool take_hardware(void *ctx, const char *name, double value) {
     return strcmp(name, "instructions") != 0 ||
-           add(ctx, value, "replay.instructions");
+           add_count(ctx, value, "replay.instructions");
 }
 
-/* Replays the trace under this project's library on one thread, so that the
-   order of the calls is that of the trace. */
+/* Replays the trace under this project's library on one thread, which keeps the
+   order of the calls. */
 static bool count_replay(struct counts *all, struct comparison *c,
                          size_t trace) {
     size_t n;
@@ -171,16 +174,17 @@ static bool count_replay(struct counts *all, struct comparison *c,
     char *text = compare_run_make(c, 1, trace, 0, &n);
     if (text == NULL)
         return false;
-    bool good = text_numbers(text, n, "allocator_counters", take_counter, all);
-    good = good && text_numbers(text, n, "counters", take_hardware, all);
+    bool good =
+        read_run_numbers(text, n, "allocator_counters", take_counter, all);
+    good = good && read_run_numbers(text, n, "counters", take_hardware, all);
     free(text);
     return good;
 }
 
 /* --- The file ------------------------------------------------------------- */
 
-static bool take_before(void *ctx, const char *name, double value) {
-    struct count *c = count_of(ctx, name);
+static bool take_saved_count(void *ctx, const char *name, double value) {
+    struct count *c = find_count(ctx, name);
     if (c == NULL)
         return false;
     c->before = value;
@@ -188,8 +192,8 @@ static bool take_before(void *ctx, const char *name, double value) {
     return true;
 }
 
-static bool save_to(const struct comparison *c, const struct counts *all,
-                    const char *path) {
+static bool save_counts(const struct comparison *c, const struct counts *all,
+                        const char *path) {
     static struct tool_json j;
     if (!tool_json_open(&j, path))
         return false;
@@ -206,14 +210,14 @@ static bool save_to(const struct comparison *c, const struct counts *all,
 
 /* --- The judgement -------------------------------------------------------- */
 
-static int judge(const struct counts *all, double tolerance, FILE *out) {
+static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
     struct tool_text a, b;
     size_t more = 0, less = 0;
     for (size_t i = 0; i < all->count; i++) {
         const struct count *c = &all->list[i];
         double was = c->has_before ? c->before : 0;
         double is = c->has_now ? c->now : 0;
-        /* a few calls of a start that varies are no regression */
+        /* start-up code may vary by a few calls */
         if (fabs(is - was) <= fmax(tolerance * was, 2))
             continue;
         fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
@@ -248,11 +252,12 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
                count_replay(&all, c, t);
     }
     if (good && save != NULL)
-        good = save_to(c, &all, save);
+        good = save_counts(c, &all, save);
     if (good && against != NULL) {
-        good = read_numbers(against, GATE_FORMAT, "counts", take_before, &all);
+        good = read_file_numbers(against, GATE_FORMAT, "counts",
+                                 take_saved_count, &all);
         if (good)
-            status = judge(&all, tolerance, out);
+            status = judge_counts(&all, tolerance, out);
     }
     free(all.list);
     return good ? status : TOOL_FAILED;

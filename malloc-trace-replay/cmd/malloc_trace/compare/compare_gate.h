@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ends a comparison with the status of a missed budget.
+ * Gates: what ends a comparison with the status of a missed budget.
  *
- * --budget 'METRIC<=RATIO,...': what a contestant may take, as a ratio to the
- * baseline.
+ * --budget 'METRIC<=RATIO,...': the most that a contestant may take, as a ratio
+ * to the baseline.
  *
- * --save-baseline and --against: counts of what a trace asks for, and of what
+ * --save-baseline and --against: counts of the requests in a trace, and of what
  * this project's allocator does while it is replayed. No times: on any machine,
  * busy or not, the same trace gives the same counts.
  *
@@ -19,10 +19,10 @@
 #include <stdio.h>
 
 /*
- * C has its traces. Writes their counts to SAVE (NULL: not), holds them against
- * those in AGAINST (NULL: not) and says on OUT which differ by more than
- * TOLERANCE, a ratio. Returns an exit status: TOOL_BUDGET if a count is larger
- * than it may be.
+ * Counts the traces of C. Writes the counts to SAVE (NULL: not), compares them
+ * with those in AGAINST (NULL: not) and names on OUT each that differs by more
+ * than TOLERANCE, a ratio. Returns an exit status: TOOL_BUDGET if a count is
+ * larger than it may be.
  */
 int compare_gate(struct comparison *c, const char *save, const char *against,
                  double tolerance, FILE *out);
@@ -34,11 +34,11 @@ struct compare_budget {
 /* false: TEXT is no budget; no message. */
 bool compare_budget_parse(struct compare_budget *b, const char *text);
 /*
- * Says of each limit and contestant whether it is kept: the whole interval is
- * at most the limit; missed: all of it is above; or not decided. Noise misses
- * none, and keeps none. Returns an exit status: TOOL_BUDGET if one is missed,
- * or with STRICT not decided, else TOOL_DAMAGED if a contestant has no interval
- * to judge.
+ * Judges each limit for each contestant: kept, where the interval ends at or
+ * below the limit; missed, where it begins above; else not decided. Noise
+ * neither misses nor keeps a limit. Returns an exit status: TOOL_BUDGET if one
+ * is missed, or with STRICT not decided; else TOOL_DAMAGED if a contestant has
+ * no interval to judge.
  */
 int compare_budget_judge(const struct compare_budget *b,
                          const struct comparison *c, bool strict, FILE *out);

@@ -15,9 +15,10 @@
 
 /* --- Files of the kernel -------------------------------------------------- */
 
-/* The first line of NAME that begins with KEY, what follows the key. */
-static bool line_of(const char *name, const char *key, char *value,
-                    size_t size) {
+/* Puts what follows KEY in the first line of the file NAME that begins with KEY
+   into VALUE. */
+static bool read_line_of(const char *name, const char *key, char *value,
+                         size_t size) {
     char line[1024];
     bool found = false;
     FILE *f = fopen(name, "re");
@@ -36,13 +37,14 @@ static bool line_of(const char *name, const char *key, char *value,
     return found;
 }
 
-static uint64_t number_of(const char *name, const char *key) {
+static uint64_t read_number_of(const char *name, const char *key) {
     char value[256];
-    return line_of(name, key, value, sizeof(value)) ? strtoull(value, NULL, 10)
-                                                    : 0;
+    return read_line_of(name, key, value, sizeof(value))
+               ? strtoull(value, NULL, 10)
+               : 0;
 }
 
-void compare_machine_look(struct compare_machine *m) {
+void compare_machine_read(struct compare_machine *m) {
     struct utsname u;
     char modes[128];
     memset(m, 0, sizeof(*m));
@@ -51,23 +53,23 @@ void compare_machine_look(struct compare_machine *m) {
         snprintf(m->kernel, sizeof(m->kernel), "%.40s %.50s", u.sysname,
                  u.release);
     }
-    if (!line_of("/proc/cpuinfo", "model name", m->processor,
-                 sizeof(m->processor)))
+    if (!read_line_of("/proc/cpuinfo", "model name", m->processor,
+                      sizeof(m->processor)))
         snprintf(m->processor, sizeof(m->processor), "%.60s", u.machine);
     snprintf(m->c_library, sizeof(m->c_library), "glibc %s",
              gnu_get_libc_version());
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     m->cpus = cpus > 0 ? (uint64_t)cpus : 1;
-    m->memory_bytes = number_of("/proc/meminfo", "MemTotal") << 10;
-    if (line_of("/sys/kernel/mm/transparent_hugepage/enabled", "", modes,
-                sizeof(modes))) {
+    m->memory_bytes = read_number_of("/proc/meminfo", "MemTotal") << 10;
+    if (read_line_of("/sys/kernel/mm/transparent_hugepage/enabled", "", modes,
+                     sizeof(modes))) {
         const char *at = strchr(modes, '[');
         if (at != NULL)
             snprintf(m->huge_pages, sizeof(m->huge_pages), "%.*s",
                      (int)strcspn(at + 1, "]"), at + 1);
     }
-    (void)line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "",
-                  m->governor, sizeof(m->governor));
+    (void)read_line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                       "", m->governor, sizeof(m->governor));
 }
 
 void compare_machine_json(const struct compare_machine *m, const char *key,
@@ -84,8 +86,8 @@ void compare_machine_json(const struct compare_machine *m, const char *key,
     tool_json_end_object(j);
 }
 
-bool compare_machine_is_alike(const struct compare_machine *a,
-                              const struct compare_machine *b) {
+bool compare_machine_is_like(const struct compare_machine *a,
+                             const struct compare_machine *b) {
     return strcmp(a->processor, b->processor) == 0 && a->cpus == b->cpus &&
            strcmp(a->kernel, b->kernel) == 0 &&
            strcmp(a->c_library, b->c_library) == 0 &&
@@ -94,9 +96,9 @@ bool compare_machine_is_alike(const struct compare_machine *a,
 
 /* --- Load ----------------------------------------------------------------- */
 
-static double seconds_of(int who) {
+static double processor_seconds(int target) {
     struct rusage u;
-    if (getrusage(who, &u) != 0)
+    if (getrusage(target, &u) != 0)
         return 0;
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
@@ -109,16 +111,17 @@ void compare_machine_load(struct compare_machine_load *l) {
         l->busy_s = (double)all.busy_ns / 1e9;
         l->steal_s = (double)all.stolen_ns / 1e9;
     }
-    l->own_s = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
-    l->throttled = number_of("/sys/fs/cgroup/cpu.stat", "nr_throttled");
-    l->swapped_pages = number_of("/proc/vmstat", "pswpin") +
-                       number_of("/proc/vmstat", "pswpout");
+    l->own_s =
+        processor_seconds(RUSAGE_SELF) + processor_seconds(RUSAGE_CHILDREN);
+    l->throttled = read_number_of("/sys/fs/cgroup/cpu.stat", "nr_throttled");
+    l->swapped_pages = read_number_of("/proc/vmstat", "pswpin") +
+                       read_number_of("/proc/vmstat", "pswpout");
     l->at_ns = tcm_clock_ns();
 }
 
-static void note(struct compare_machine_notes *n, const char *fmt, ...)
+static void add_note(struct compare_machine_notes *n, const char *fmt, ...)
     TCM_PRINTF(2, 3);
-static void note(struct compare_machine_notes *n, const char *fmt, ...) {
+static void add_note(struct compare_machine_notes *n, const char *fmt, ...) {
     va_list ap;
     if (n->count == COMPARE_MACHINE_NOTES)
         return;
@@ -131,17 +134,18 @@ void compare_machine_before(const struct compare_machine *m,
                             struct compare_machine_notes *n) {
     double load = 0;
     char text[64];
-    if (line_of("/proc/loadavg", "", text, sizeof(text)))
+    if (read_line_of("/proc/loadavg", "", text, sizeof(text)))
         load = strtod(text, NULL);
     if (load > 0.5 + 0.1 * (double)m->cpus)
-        note(n, "before the first run the system's load was %.1f", load);
+        add_note(n, "before the first run the system's load was %.1f", load);
     if (m->governor[0] != '\0' && strcmp(m->governor, "performance") != 0)
-        note(n,
-             "the processor's frequency changes: its governor is '%s', not "
-             "'performance'",
-             m->governor);
+        add_note(n,
+                 "the processor's frequency changes: its governor is '%s', not "
+                 "'performance'",
+                 m->governor);
     if (m->cpus == 1)
-        note(n, "there is one processor: threads never run at the same time");
+        add_note(n,
+                 "there is one processor: threads never run at the same time");
 }
 
 void compare_machine_during(const struct compare_machine *m,
@@ -154,15 +158,15 @@ void compare_machine_during(const struct compare_machine *m,
     if (all <= 0)
         return;
     if (steal > 0.01 * all)
-        note(n, "the host took %.1f %% of the processors' time (steal)",
-             100 * steal / all);
+        add_note(n, "the host took %.1f %% of the processors' time (steal)",
+                 100 * steal / all);
     if (others > 0.05 * all)
-        note(n, "other programs took %.0f %% of the processors' time",
-             100 * others / all);
+        add_note(n, "other programs took %.0f %% of the processors' time",
+                 100 * others / all);
     if (to->throttled > from->throttled)
-        note(n, "the control group's limit stopped processes %llu times",
-             (unsigned long long)(to->throttled - from->throttled));
+        add_note(n, "the control group's limit stopped processes %llu times",
+                 (unsigned long long)(to->throttled - from->throttled));
     if (to->swapped_pages > from->swapped_pages)
-        note(n, "%llu pages were swapped",
-             (unsigned long long)(to->swapped_pages - from->swapped_pages));
+        add_note(n, "%llu pages were swapped",
+                 (unsigned long long)(to->swapped_pages - from->swapped_pages));
 }

@@ -16,12 +16,12 @@ struct compare_machine {
     uint64_t cpus, memory_bytes;
 };
 
-void compare_machine_look(struct compare_machine *m);
+void compare_machine_read(struct compare_machine *m);
 void compare_machine_json(const struct compare_machine *m, const char *key,
                           struct tool_json *j);
-/* Tells whether figures of both may be compared as if of one. */
-bool compare_machine_is_alike(const struct compare_machine *a,
-                              const struct compare_machine *b);
+/* Tells whether figures of both may be compared with each other. */
+bool compare_machine_is_like(const struct compare_machine *a,
+                             const struct compare_machine *b);
 
 /* Counters of the system since it started. */
 struct compare_machine_load {
@@ -40,7 +40,7 @@ struct compare_machine_notes {
 /* Notes what may disturb figures that will be taken: one line each. */
 void compare_machine_before(const struct compare_machine *m,
                             struct compare_machine_notes *n);
-/* Notes what disturbed figures between two looks. */
+/* Notes what disturbed figures between two readings of the counters. */
 void compare_machine_during(const struct compare_machine *m,
                             const struct compare_machine_load *from,
                             const struct compare_machine_load *to,

@@ -39,7 +39,7 @@ enum compare_metric compare_metric_find(const char *name, size_t length) {
     return METRICS;
 }
 
-static bool no_memory(void) {
+static bool out_of_memory(void) {
     tool_error("out of memory");
     return false;
 }
@@ -53,22 +53,22 @@ bool comparison_make_room(struct comparison *c, size_t rounds) {
         c->course = calloc(n, sizeof(*c->course));
         if (c->version == NULL || c->latency == NULL || c->latencies == NULL ||
             c->course == NULL)
-            return no_memory();
+            return out_of_memory();
     }
     size_t before = c->run == NULL ? 0 : c->rounds + 1;
     if (rounds + 1 <= before)
         return true;
     if ((rounds + 1) > SIZE_MAX / sizeof(*c->run) / (a_round + 1))
-        return no_memory();
+        return out_of_memory();
     struct compare_run *run =
         realloc(c->run, (rounds + 1) * a_round * sizeof(*run));
     if (run == NULL)
-        return no_memory();
+        return out_of_memory();
     c->run = run;
     struct compare_program *program =
         realloc(c->program, (rounds + 1) * n * sizeof(*program));
     if (program == NULL)
-        return no_memory();
+        return out_of_memory();
     c->program = program;
     memset(run + before * a_round, 0,
            (rounds + 1 - before) * a_round * sizeof(*run));
@@ -82,7 +82,7 @@ bool comparison_add_trace(struct comparison *c, const char *path,
                           const char *name) {
     if (!tool_array_reserve(&c->trace, &c->trace_room, c->traces + 1,
                             sizeof(*c->trace)))
-        return no_memory();
+        return out_of_memory();
     struct compare_trace *t = &c->trace[c->traces];
     memset(t, 0, sizeof(*t));
     t->recorded_cpu_ns = NAN;
@@ -92,17 +92,22 @@ bool comparison_add_trace(struct comparison *c, const char *path,
     if (t->path == NULL || t->name == NULL) {
         free(t->path);
         free(t->name);
-        return no_memory();
+        return out_of_memory();
     }
     c->traces++;
     return true;
 }
 
+void comparison_remove_trace(struct comparison *c) {
+    TCM_ASSERT(c->traces != 0);
+    c->traces--;
+    free(c->trace[c->traces].path);
+    free(c->trace[c->traces].name);
+}
+
 void comparison_free(struct comparison *c) {
-    for (size_t i = 0; i < c->traces; i++) {
-        free(c->trace[i].path);
-        free(c->trace[i].name);
-    }
+    while (c->traces != 0)
+        comparison_remove_trace(c);
     for (size_t i = 0; c->course != NULL && i < c->contestants.count; i++)
         free(c->course[i].moment);
     free(c->trace);

@@ -14,6 +14,8 @@
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_machine.h"
 
+/* --- Metrics -------------------------------------------------------------- */
+
 enum compare_metric {
     METRIC_TIME,
     METRIC_WALL,
@@ -30,27 +32,28 @@ struct compare_metric_info {
     const char *name; /* on command lines */
     const char *key;  /* in JSON and CSV, with the unit */
     const char *title;
-    const char *less, *more; /* the words of a verdict */
-    /* Figures below are taken for this one, so that there are ratios. */
-    double least;
+    const char *less, *more; /* words of a verdict */
+    double least; /* stands for figures below it, so that ratios exist */
 };
 extern const struct compare_metric_info compare_metric[METRICS];
-/* METRICS: there is none of that name. */
+/* The metric with the command line name NAME; METRICS: none has it. */
 enum compare_metric compare_metric_find(const char *name, size_t length);
 
 /* Largest number of rounds, for -n and in a plan. */
 enum { COMPARE_MOST_ROUNDS = 100000 };
 
-/* No figure of a run is larger: 30 years in ns, an exabyte. */
+/* Largest figure that a run may have: 30 years in ns, an exabyte. */
 #define COMPARE_MOST_FIGURE 1e18
 
-/* The figures of one run; NAN: the run has none. */
+/* --- Runs ----------------------------------------------------------------- */
+
+/* Figures of one run; NAN: the run has none. */
 struct compare_run {
     bool there;  /* the run was made */
-    bool failed; /* and gave no figures */
-    bool good;   /* or such that count: not those of round 0 */
+    bool failed; /* it was made and gave no figures */
+    bool good;   /* its figures count: it is not of round 0 */
     double value[METRICS];
-    double own_ns; /* of METRIC_TIME, the replayer's own share */
+    double own_ns; /* the replayer's own share of METRIC_TIME */
 };
 
 enum { COMPARE_QUANTILES = 6 }; /* p50 p90 p99 p99.9 p99.99 max */
@@ -67,51 +70,53 @@ struct compare_course {
 };
 
 struct compare_trace {
-    char *path;    /* processed, what replay gets */
+    char *path;    /* the file that replay reads */
     char *name;    /* as the user knows it */
     size_t number; /* in its plan */
     uint64_t ops, threads;
     const char *mode;       /* of replay --threads */
-    double recorded_cpu_ns; /* of the program, recorded under this project's
-                               library; NAN */
-    double own_ns; /* of the time an operation, the replayer's own share */
+    double recorded_cpu_ns; /* processor time of the recorded program, under
+                               this project's library; NAN: unknown */
+    double own_ns; /* the replayer's own share of the time an operation takes */
 };
 
-/* Figures of the program itself, for --run-program. */
+/* Figures of one run of the program itself. */
 struct compare_program {
-    bool good;
+    bool good; /* they count: the run is not of round 0 */
     double cpu_ns, peak_rss_bytes;
 };
+
+/* --- The comparison ------------------------------------------------------- */
 
 struct comparison {
     struct compare_contestants contestants;
     size_t baseline;
     struct compare_trace *trace;
     size_t traces, trace_room;
-    size_t rounds; /* that there is room for, without round 0 */
-    size_t made;   /* whole ones so far */
+    size_t rounds; /* that run[] has places for, without round 0 */
+    size_t made;   /* complete rounds so far, without round 0 */
     struct compare_run *run;
-    char (*version)[96]; /* of each contestant */
-    /* of each contestant, sums of its runs of trace 0, and how many */
+    char (*version)[96]; /* of each contestant's library */
+    /* of each contestant: sums over its runs of trace 0, and their number */
     double (*latency)[COMPARE_QUANTILES];
     uint64_t *latencies;
     struct compare_course *course;   /* of each contestant, of trace 0 */
     struct compare_program *program; /* [round * contestants + contestant] */
     double margin;                   /* 0.02: differences below are small */
     double confidence;               /* of all intervals together */
-    double
-        alpha; /* chance that one interval misses, by compare_verdict_prepare */
-    const char *threads, *touch, *speed; /* for replay; NULL: default */
+    /* chance that one interval misses, from compare_verdict_prepare */
+    double alpha;
+    const char *threads, *touch, *speed; /* for replay; NULL: its default */
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
-    bool lacks; /* a trace is cut, damaged or not complete */
+    bool lacks; /* a trace is cut, damaged or incomplete */
     struct compare_machine machine;
-    /* runs among those merged that were made on other machines, and with other
-       versions of a contestant's library */
+    /* merged runs that were made on other machines than the first one, and with
+       other versions of a contestant's library */
     size_t unlike, other_versions;
     struct compare_machine_notes disturbances;
-    const char *command; /* to repeat it, as the user gave it */
+    const char *command; /* that repeats the comparison, as the user gave it */
 };
 
 static inline struct compare_run *comparison_run(const struct comparison *c,
@@ -123,17 +128,27 @@ static inline struct compare_run *comparison_run(const struct comparison *c,
                    contestant];
 }
 
-/* Contestants and traces are complete. Makes room for ROUNDS; can be called
-   again with more. false: out of memory, a message is out. */
+static inline struct compare_program *
+comparison_program(const struct comparison *c, size_t round,
+                   size_t contestant) {
+    TCM_ASSERT(round <= c->rounds && contestant < c->contestants.count);
+    return &c->program[round * c->contestants.count + contestant];
+}
+
+/* Makes room for ROUNDS rounds, once contestants and traces are complete; may
+   be called again with more. false: out of memory, a message was printed. */
 bool comparison_make_room(struct comparison *c, size_t rounds);
 bool comparison_add_trace(struct comparison *c, const char *path,
                           const char *name);
+/* Removes the trace that was added last. */
+void comparison_remove_trace(struct comparison *c);
 void comparison_free(struct comparison *c);
 
 /*
  * For assertions. Each run that was made either failed or has figures that
- * count (in round 0 it may have others); no other run has either; a contestant
- * has no fewer failures than failed runs; all figures are in their bounds.
+ * count (in round 0 figures do not count); no other run has either; a
+ * contestant has no fewer failures than failed runs; all figures are in their
+ * bounds.
  */
 bool comparison_is_consistent(const struct comparison *c);
 

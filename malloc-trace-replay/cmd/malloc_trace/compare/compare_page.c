@@ -40,7 +40,7 @@ static bool choose_colours(struct compare_page *h) {
 
 /* --- Parts of text -------------------------------------------------------- */
 
-/* What PRINT says, each line in an element. */
+/* Puts each line that PRINT prints into an element. */
 static void put_lines(struct compare_page *h, const char *tag,
                       void (*print)(const struct comparison *c, FILE *out)) {
     char *text = NULL;
@@ -211,7 +211,7 @@ static void put_machine(struct compare_page *h) {
     tool_page_put(p, "</dl>\n</section>\n");
 }
 
-/* What --run-program found. */
+/* Puts the figures of the program itself, if it was run. */
 static void put_program(struct compare_page *h) {
     const struct comparison *c = h->c;
     struct tool_page *p = h->page;

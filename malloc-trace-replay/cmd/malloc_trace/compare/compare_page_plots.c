@@ -59,8 +59,8 @@ static const char *name_of(const struct compare_page *h, size_t i) {
     return h->c->contestants.list[i].name;
 }
 
-/* A name of at most MOST bytes: of settings that are alike what differs stands
-   behind, so that the middle goes. */
+/* The name in at most MOST bytes. Names of similar settings differ at their
+   ends, so the middle is cut. */
 static const char *short_name(const struct compare_page *h, size_t i,
                               char text[64], size_t most) {
     const char *name = name_of(h, i);
@@ -69,7 +69,7 @@ static const char *short_name(const struct compare_page *h, size_t i,
         snprintf(text, 64, "%s", name);
         return text;
     }
-    /* not within a character */
+    /* cuts are between characters */
     while (front > 0 && ((unsigned char)name[front] & 0xc0) == 0x80)
         front--;
     while (((unsigned char)name[back] & 0xc0) == 0x80)
@@ -78,7 +78,7 @@ static const char *short_name(const struct compare_page *h, size_t i,
     return text;
 }
 
-/* The list's column of names is as wide as they are. */
+/* Opens a list whose column of names is as wide as the longest. */
 static void begin_rows(struct compare_page *h, const char *tag,
                        const char *class_name) {
     size_t most = 6;
@@ -108,8 +108,8 @@ static void end_card(struct compare_page *h) {
     tool_page_put(h->page, "</figure>\n");
 }
 
-/* Names at the right end of lines, where Y per cent from the top, each with its
-   contestant. */
+/* Names at the right end of lines: Y per cent from the top, and the contestant
+   of each. */
 struct labels {
     double *y;
     size_t *contestant, *room;
@@ -149,7 +149,7 @@ static void labels_put(struct compare_page *h, struct labels *l) {
 
 /* --- Bars ----------------------------------------------------------------- */
 
-/* Where bars end: one that takes many times what others do is cut. */
+/* The ratio at which bars end: a bar many times longer than others is cut. */
 static double bar_end(const struct compare_page *h, enum compare_metric m,
                       double *room) {
     size_t n = 0;
@@ -246,13 +246,13 @@ void compare_page_bars(struct compare_page *h, enum compare_metric m) {
 
 enum { MOST_DOTS = 900 };
 
-/* What is drawn of contestant I: figures of its runs, or where there are
-   several traces each one's ratio to the baseline, the middle of its rounds.
-   LABEL gets the number of the round or trace. ROOM has room for the rounds.
-   Returns how many. */
-static size_t dots_of(const struct compare_page *h, size_t i,
-                      enum compare_metric m, double *dot, size_t *label,
-                      double *room) {
+/* Puts the dots of contestant I into DOT: the figures of its runs, or with
+   several traces the ratio of each to the baseline, the middle of its rounds.
+   LABEL gets the number of the round or trace. ROOM is scratch for a figure of
+   each round. Returns the number of dots. */
+static size_t collect_dots(const struct compare_page *h, size_t i,
+                           enum compare_metric m, double *dot, size_t *label,
+                           double *room) {
     const struct comparison *c = h->c;
     size_t n = 0;
     if (c->traces == 1) {
@@ -291,7 +291,7 @@ struct dots {
 static void put_dot_row(struct compare_page *h, size_t i, enum compare_metric m,
                         const struct dots *d) {
     struct tool_page *p = h->page;
-    size_t n = dots_of(h, i, m, d->dot, d->label, d->room);
+    size_t n = collect_dots(h, i, m, d->dot, d->label, d->room);
     size_t most = MOST_DOTS / h->sheet.ranked + 1;
     size_t step = (n + most - 1) / most;
     const struct compare_verdict *v = &h->sheet.verdict[i][m];
@@ -348,7 +348,8 @@ static void put_dots(struct compare_page *h, enum compare_metric m,
                      struct dots *d) {
     double low = INFINITY, high = -INFINITY;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
-        size_t n = dots_of(h, h->sheet.order[k], m, d->dot, d->label, d->room);
+        size_t n =
+            collect_dots(h, h->sheet.order[k], m, d->dot, d->label, d->room);
         for (size_t i = 0; i < n; i++) {
             low = fmin(low, d->dot[i]);
             high = fmax(high, d->dot[i]);
@@ -399,20 +400,21 @@ void compare_page_dots(struct compare_page *h, enum compare_metric m) {
 
 /* --- Time against memory -------------------------------------------------- */
 
-static const struct compare_verdict *of(const struct compare_page *h, size_t i,
-                                        enum compare_metric m) {
+static const struct compare_verdict *
+verdict_in(const struct compare_page *h, size_t i, enum compare_metric m) {
     return &h->sheet.verdict[i][m];
 }
 
-/* Nobody takes less of both, nor as much of one and less of the other. */
+/* Tells whether no other contestant takes less time and memory, or less of one
+   and no more of the other. */
 static bool on_frontier(const struct compare_page *h, size_t i) {
-    double x = of(h, i, METRIC_TIME)->ratio,
-           y = of(h, i, METRIC_PEAK_RSS)->ratio;
+    double x = verdict_in(h, i, METRIC_TIME)->ratio,
+           y = verdict_in(h, i, METRIC_PEAK_RSS)->ratio;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t o = h->sheet.order[k];
-        double ox = of(h, o, METRIC_TIME)->ratio;
-        double oy = of(h, o, METRIC_PEAK_RSS)->ratio;
-        if (of(h, o, METRIC_PEAK_RSS)->measured && ox <= x && oy <= y &&
+        double ox = verdict_in(h, o, METRIC_TIME)->ratio;
+        double oy = verdict_in(h, o, METRIC_PEAK_RSS)->ratio;
+        if (verdict_in(h, o, METRIC_PEAK_RSS)->measured && ox <= x && oy <= y &&
             (ox < x || oy < y))
             return false;
     }
@@ -423,7 +425,7 @@ static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
                            struct tool_axis *a) {
     double low = 1, high = 1;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
-        const struct compare_verdict *v = of(h, h->sheet.order[k], m);
+        const struct compare_verdict *v = verdict_in(h, h->sheet.order[k], m);
         if (!v->measured)
             continue;
         low = fmin(low, v->has_interval ? v->low : v->ratio);
@@ -436,18 +438,19 @@ static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
         tool_axis_linear(a, fmax(low - edge, 0), high + edge, 1, 6);
 }
 
-/* Steps from one to the next of those on the frontier, which come in the order
-   of time. */
+/* Draws steps from each contestant on the frontier to the next, in the order of
+   time. */
 static void put_frontier(struct compare_page *h, const struct tool_axis *x,
                          const struct tool_axis *y) {
     double before_x = -1, before_y = 0;
     tool_page_put(h->page, "<g class=\"frontier\">");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
-        if (!of(h, i, METRIC_PEAK_RSS)->measured || !on_frontier(h, i))
+        if (!verdict_in(h, i, METRIC_PEAK_RSS)->measured || !on_frontier(h, i))
             continue;
-        double at_x = tool_axis_at(x, of(h, i, METRIC_TIME)->ratio);
-        double at_y = 100 - tool_axis_at(y, of(h, i, METRIC_PEAK_RSS)->ratio);
+        double at_x = tool_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
+        double at_y =
+            100 - tool_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
         if (before_x < 0)
             before_y = 0;
         tool_page_putf(h->page,
@@ -472,8 +475,8 @@ static void put_frontier(struct compare_page *h, const struct tool_axis *x,
 
 static void put_point(struct compare_page *h, size_t i,
                       const struct tool_axis *x, const struct tool_axis *y) {
-    const struct compare_verdict *time = of(h, i, METRIC_TIME);
-    const struct compare_verdict *rss = of(h, i, METRIC_PEAK_RSS);
+    const struct compare_verdict *time = verdict_in(h, i, METRIC_TIME);
+    const struct compare_verdict *rss = verdict_in(h, i, METRIC_PEAK_RSS);
     struct tool_page *p = h->page;
     double at_x = tool_axis_at(x, time->ratio);
     double at_y = 100 - tool_axis_at(y, rss->ratio);
@@ -500,7 +503,7 @@ static void put_point(struct compare_page *h, size_t i,
                    on_frontier(h, i) ? "\non the frontier" : "");
 }
 
-/* Names beside points; of many, those that matter. */
+/* Puts names beside points; of many, only those on the frontier. */
 static void put_point_names(struct compare_page *h, const struct tool_axis *x,
                             const struct tool_axis *y) {
     struct labels l;
@@ -508,18 +511,18 @@ static void put_point_names(struct compare_page *h, const struct tool_axis *x,
         return;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
-        if (!of(h, i, METRIC_PEAK_RSS)->measured ||
+        if (!verdict_in(h, i, METRIC_PEAK_RSS)->measured ||
             (h->sheet.ranked > COMPARE_PAGE_COLOURS && i != h->c->baseline &&
              !on_frontier(h, i)))
             continue;
         l.contestant[l.count] = i;
         l.y[l.count++] =
-            100 - tool_axis_at(y, of(h, i, METRIC_PEAK_RSS)->ratio);
+            100 - tool_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
     }
     tool_plot_spread(l.y, l.room, l.count, 5.5, 1, 99);
     for (size_t k = 0; k < l.count; k++) {
         size_t i = l.contestant[k];
-        double at = tool_axis_at(x, of(h, i, METRIC_TIME)->ratio);
+        double at = tool_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
         char text[64];
         tool_page_putf(h->page,
                        "<text class=\"label%s w w%zu k%u\" x=\"%.2f%%\" "
@@ -536,7 +539,7 @@ static void put_point_names(struct compare_page *h, const struct tool_axis *x,
 void compare_page_scatter(struct compare_page *h) {
     struct tool_axis x, y;
     char note[400];
-    if (!of(h, h->c->baseline, METRIC_PEAK_RSS)->measured)
+    if (!verdict_in(h, h->c->baseline, METRIC_PEAK_RSS)->measured)
         return;
     axis_of_ratios(h, METRIC_TIME, &x);
     axis_of_ratios(h, METRIC_PEAK_RSS, &y);
@@ -557,7 +560,7 @@ void compare_page_scatter(struct compare_page *h) {
                    one_x, one_x, one_y, one_y);
     put_frontier(h, &x, &y);
     for (size_t k = h->sheet.ranked; k-- > 0;)
-        if (of(h, h->sheet.order[k], METRIC_PEAK_RSS)->measured)
+        if (verdict_in(h, h->sheet.order[k], METRIC_PEAK_RSS)->measured)
             put_point(h, h->sheet.order[k], &x, &y);
     put_point_names(h, &x, &y);
     tool_plot_end(h->page);
@@ -568,15 +571,16 @@ void compare_page_scatter(struct compare_page *h) {
 
 enum { COURSE_POINTS = 161 };
 
-/* All courses, brought to COURSE_POINTS places between the first moment and the
-   last: what was largest since the place before, or stood then. */
+/* The range of all courses. They are drawn at COURSE_POINTS places between the
+   first moment and the last: the largest value since the place before, or the
+   last value if there is none. */
 struct course {
-    double from, to; /* ns; TO is at FROM: no times are known */
+    double from, to; /* ns; equal: times are unknown */
     double highest;
-    size_t first; /* contestant with one */
+    size_t first; /* contestant that has a course */
 };
 
-static bool course_of(const struct compare_page *h, struct course *o) {
+static bool find_course_range(const struct compare_page *h, struct course *o) {
     const struct comparison *c = h->c;
     bool any = false;
     *o = (struct course){.from = INFINITY, .to = -INFINITY};
@@ -598,7 +602,7 @@ static bool course_of(const struct compare_page *h, struct course *o) {
     return any && o->highest > 0;
 }
 
-static void course_points(const struct compare_page *h, const struct course *o,
+static void sample_course(const struct compare_page *h, const struct course *o,
                           size_t contestant, bool live,
                           double value[COURSE_POINTS]) {
     const struct compare_course *course = &h->c->course[contestant];
@@ -608,7 +612,7 @@ static void course_points(const struct compare_page *h, const struct course *o,
         double part = (double)k / (COURSE_POINTS - 1), most = NAN;
         for (; i < course->count; i++) {
             const struct compare_moment *at = &course->moment[i];
-            ns = fmax(ns, at->ns); /* 0 behind the last known time */
+            ns = fmax(ns, at->ns); /* at->ns is 0 after the last known time */
             double place = o->to > o->from
                                ? (ns - o->from) / (o->to - o->from)
                                : (double)i / (double)(course->count - 1);
@@ -628,7 +632,7 @@ static void put_course_line(struct compare_page *h, const struct course *o,
     struct tool_point at[COURSE_POINTS];
     char class_name[64];
     size_t n = 0;
-    course_points(h, o, contestant, live, value);
+    sample_course(h, o, contestant, live, value);
     for (size_t k = 0; k < COURSE_POINTS; k++)
         if (!isnan(value[k]))
             at[n++] =
@@ -650,7 +654,7 @@ bool compare_page_course(struct compare_page *h) {
     struct tool_axis x, y;
     struct labels labels;
     char note[400];
-    if (!course_of(h, &o) || !labels_make(&labels, h->sheet.ranked))
+    if (!find_course_range(h, &o) || !labels_make(&labels, h->sheet.ranked))
         return false;
     tool_axis_linear(&y, 0, o.highest * 1.05, tool_axis_byte_unit(o.highest),
                      5);
@@ -680,7 +684,7 @@ bool compare_page_course(struct compare_page *h) {
     return true;
 }
 
-/* A series of the script's: texts of places, and figures. */
+/* Begins a series for the script: texts of places, and figures. */
 static void begin_series(struct tool_json *j, const char *name) {
     tool_json_begin_object(j, NULL);
     tool_json_string(j, "name", name);
@@ -691,7 +695,7 @@ static void put_course_series(struct compare_page *h, const struct course *o,
                               struct tool_json *j) {
     double value[COURSE_POINTS];
     struct tool_text t;
-    course_points(h, o, contestant, live, value);
+    sample_course(h, o, contestant, live, value);
     begin_series(j, name);
     tool_json_begin_array(j, "text");
     for (size_t k = 0; k < COURSE_POINTS; k++)
@@ -707,7 +711,7 @@ static void put_course_series(struct compare_page *h, const struct course *o,
 void compare_page_course_data(struct compare_page *h, struct tool_json *j) {
     struct course o;
     struct tool_text t;
-    if (!course_of(h, &o))
+    if (!find_course_range(h, &o))
         return;
     tool_json_begin_object(j, "memory");
     tool_json_begin_array(j, "at");
@@ -731,15 +735,15 @@ void compare_page_course_data(struct compare_page *h, struct tool_json *j) {
 /* --- Latency -------------------------------------------------------------- */
 
 /* The mean of the runs' quantiles; NAN: there are none. */
-static double latency_of(const struct compare_page *h, size_t contestant,
-                         int q) {
+static double mean_quantile(const struct compare_page *h, size_t contestant,
+                            int q) {
     const struct comparison *c = h->c;
     if (c->latencies == NULL || c->latencies[contestant] == 0)
         return NAN;
     return c->latency[contestant][q] / (double)c->latencies[contestant];
 }
 
-/* "p99_ns" is said as "p99", "p9999_ns" as "p99.99". */
+/* The name of a quantile: "p99" for "p99_ns", "p99.99" for "p9999_ns". */
 static const char *quantile_text(char text[16], int q) {
     const char *key = compare_quantile_key[q];
     size_t n = strcspn(key, "_"), two = n < 3 ? n : 3;
@@ -751,13 +755,13 @@ static const char *quantile_text(char text[16], int q) {
     return text;
 }
 
-static bool latency_range(const struct compare_page *h, double *low,
-                          double *high) {
+static bool find_latency_range(const struct compare_page *h, double *low,
+                               double *high) {
     *low = INFINITY;
     *high = -INFINITY;
     for (size_t k = 0; k < h->sheet.ranked; k++)
         for (int q = 0; q < COMPARE_QUANTILES; q++) {
-            double v = latency_of(h, h->sheet.order[k], q);
+            double v = mean_quantile(h, h->sheet.order[k], q);
             if (isnan(v))
                 continue;
             *low = fmin(*low, fmax(v, 1));
@@ -770,12 +774,12 @@ static void put_latency_line(struct compare_page *h, const struct tool_axis *y,
                              size_t contestant, struct labels *labels) {
     struct tool_point at[COMPARE_QUANTILES];
     char class_name[64], figure[32], quantile[16];
-    if (isnan(latency_of(h, contestant, 0)))
+    if (isnan(mean_quantile(h, contestant, 0)))
         return;
     for (int q = 0; q < COMPARE_QUANTILES; q++)
         at[q] = (struct tool_point){
             100.0 * q / (COMPARE_QUANTILES - 1),
-            tool_axis_at(y, fmax(latency_of(h, contestant, q), 1))};
+            tool_axis_at(y, fmax(mean_quantile(h, contestant, q), 1))};
     snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
              h->colour[contestant]);
     tool_plot_line(h->page, at, COMPARE_QUANTILES, class_name, false);
@@ -791,7 +795,7 @@ static void put_latency_line(struct compare_page *h, const struct tool_axis *y,
         tool_page_putf(h->page, ", %s: %s</title></circle>\n",
                        quantile_text(quantile, q),
                        compare_figure_text(figure, METRIC_P999,
-                                           latency_of(h, contestant, q)));
+                                           mean_quantile(h, contestant, q)));
     }
     labels->contestant[labels->count] = contestant;
     labels->y[labels->count++] = 100 - at[COMPARE_QUANTILES - 1].y;
@@ -814,7 +818,7 @@ static void put_latency_table(struct compare_page *h) {
     tool_page_put(p, "</tr></thead>\n<tbody>\n");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
-        if (isnan(latency_of(h, i, 0)))
+        if (isnan(mean_quantile(h, i, 0)))
             continue;
         tool_page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
                        h->colour[i]);
@@ -823,7 +827,7 @@ static void put_latency_table(struct compare_page *h) {
         for (int q = 0; q < COMPARE_QUANTILES; q++)
             tool_page_putf(
                 p, "<td>%s</td>",
-                compare_figure_text(text, METRIC_P999, latency_of(h, i, q)));
+                compare_figure_text(text, METRIC_P999, mean_quantile(h, i, q)));
         tool_page_put(p, "</tr>\n");
     }
     tool_page_put(p, "</tbody></table></div></details>\n");
@@ -833,7 +837,7 @@ bool compare_page_latency(struct compare_page *h) {
     struct tool_axis x, y;
     struct labels labels;
     double low, high;
-    if (!latency_range(h, &low, &high) ||
+    if (!find_latency_range(h, &low, &high) ||
         !labels_make(&labels, h->sheet.ranked))
         return false;
     tool_axis_log(&y, low * 0.9, high * 1.1);
@@ -858,7 +862,7 @@ bool compare_page_latency(struct compare_page *h) {
 void compare_page_latency_data(struct compare_page *h, struct tool_json *j) {
     double low, high;
     char text[32], name[16];
-    if (!latency_range(h, &low, &high))
+    if (!find_latency_range(h, &low, &high))
         return;
     tool_json_begin_object(j, "latency");
     tool_json_begin_array(j, "at");
@@ -868,14 +872,14 @@ void compare_page_latency_data(struct compare_page *h, struct tool_json *j) {
     tool_json_begin_array(j, "series");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
-        if (isnan(latency_of(h, i, 0)) || h->colour[i] == COMPARE_PAGE_OTHER)
+        if (isnan(mean_quantile(h, i, 0)) || h->colour[i] == COMPARE_PAGE_OTHER)
             continue;
         begin_series(j, name_of(h, i));
         tool_json_begin_array(j, "text");
         for (int q = 0; q < COMPARE_QUANTILES; q++)
             tool_json_string(
                 j, NULL,
-                compare_figure_text(text, METRIC_P999, latency_of(h, i, q)));
+                compare_figure_text(text, METRIC_P999, mean_quantile(h, i, q)));
         tool_json_end_array(j);
         tool_json_end_object(j);
     }

@@ -26,8 +26,8 @@
 
 #define PLAN_FORMAT "malloc-trace plan 1"
 
-/* With --until: no more rounds than this; the intervals of a machine on which
-   these are not enough do not become narrow. */
+/* Largest number of rounds with --until: on a machine that would need more,
+   intervals do not become narrow. */
 enum { MOST_ROUNDS = 400 };
 
 /* --- Order ---------------------------------------------------------------- */
@@ -39,7 +39,8 @@ static uint64_t shuffle_next(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Sums of the indices and of their squares are those of 0 to N - 1. */
+/* For assertions: sums of the indices and of their squares are those of 0 to
+   N - 1. */
 static bool is_permutation(const size_t *order, size_t n) {
     size_t sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -51,6 +52,8 @@ static bool is_permutation(const size_t *order, size_t n) {
     return sum == 0 && squares == 0;
 }
 
+/* Puts 0 to N - 1 into ORDER in random order (Fisher and Yates), by splitmix64,
+   so that a seed repeats the order. */
 static void shuffle(size_t *order, size_t n, uint64_t *state) {
     for (size_t i = 0; i < n; i++) {
         size_t j = (size_t)(shuffle_next(state) % (i + 1));
@@ -71,7 +74,7 @@ struct work {
     size_t *order;
 };
 
-static void show(struct work *w, size_t round, size_t contestant) {
+static void show_progress(struct work *w, size_t round, size_t contestant) {
     char line[160];
     struct tool_text t;
     if (!w->shown)
@@ -93,16 +96,16 @@ static void show(struct work *w, size_t round, size_t contestant) {
     w->length = n;
 }
 
-static void show_end(struct work *w) {
+static void clear_progress(struct work *w) {
     if (w->shown && w->length != 0)
         fprintf(stderr, "\r%*s\r", w->length, "");
     w->length = 0;
 }
 
-/* --- Runs ---------------------------------------------------------------- */
+/* --- Runs ----------------------------------------------------------------- */
 
-/* One run, whose figures are taken. false: a message is out, or a stop was
-   requested. */
+/* Makes one run and takes its figures. false: a message was printed, or a stop
+   was requested. */
 static bool run_once(struct comparison *c, size_t round, size_t trace,
                      size_t contestant) {
     char problem[200];
@@ -111,8 +114,7 @@ static bool run_once(struct comparison *c, size_t round, size_t trace,
     if (text == NULL)
         return false;
     TCM_ASSERT(!comparison_run(c, round, trace, contestant)->there);
-    bool good =
-        compare_result_take(c, text, n, round, trace, contestant, problem);
+    bool good = compare_run_take(c, text, n, round, trace, contestant, problem);
     TCM_ASSERT(!good || comparison_run(c, round, trace, contestant)->there);
     free(text);
     if (!good)
@@ -121,9 +123,10 @@ static bool run_once(struct comparison *c, size_t round, size_t trace,
     return good;
 }
 
-/* Tells which runs are left out: a failed one is not tried again. */
-static bool skipped(const struct comparison *c, size_t round, size_t trace,
-                    size_t contestant) {
+/* Tells whether a run is left out: a trace that failed under a contestant is
+   not tried there again. */
+static bool is_left_out(const struct comparison *c, size_t round, size_t trace,
+                        size_t contestant) {
     if (c->contestants.list[contestant].why != NULL ||
         c->contestants.list[contestant].rests)
         return true;
@@ -136,9 +139,9 @@ static bool skipped(const struct comparison *c, size_t round, size_t trace,
 static bool make_run(struct work *w, size_t round, size_t trace,
                      size_t contestant) {
     struct comparison *c = w->c;
-    if (skipped(c, round, trace, contestant))
+    if (is_left_out(c, round, trace, contestant))
         return true;
-    show(w, round, contestant);
+    show_progress(w, round, contestant);
     if (tool_stop_requested() || !run_once(c, round, trace, contestant))
         return false;
     if (w->r->program != NULL && trace == 0 &&
@@ -148,12 +151,12 @@ static bool make_run(struct work *w, size_t round, size_t trace,
     return true;
 }
 
-static bool one_round(struct work *w, size_t round, uint64_t *state) {
+static bool make_round(struct work *w, size_t round, uint64_t *state) {
     struct comparison *c = w->c;
     size_t n = c->traces * c->contestants.count;
     bool first = c->limit_ns == 0;
     uint64_t longest_ns = 0;
-    /* the baseline's first runs tell when others hang */
+    /* the time that the baseline takes bounds all later runs */
     for (size_t t = 0; first && t < c->traces; t++) {
         uint64_t before = tcm_clock_ns();
         if (!make_run(w, round, t, c->baseline))
@@ -174,13 +177,14 @@ static bool one_round(struct work *w, size_t round, uint64_t *state) {
     return true;
 }
 
-/* --- Successive halving -------------------------------------------------- */
+/* --- Successive halving --------------------------------------------------- */
 
 /* Jamieson, Talwalkar: Non-stochastic Best Arm Identification and
-   Hyperparameter Optimization, section 2: as many runs for each halving, so
-   that those that stay get twice as many each time. What counts is how many
-   others are better in time and in memory both, then the product of the
-   ratios; so the ends of the frontier stay. */
+   Hyperparameter Optimization, section 2. Each stage has the same number of
+   runs, so that the contestants that stay get twice as many each time.
+   Contestants are ordered by the number of others that are better in both time
+   and memory, then by the product of the ratios; so the ends of the frontier
+   stay. */
 
 struct standing {
     size_t contestant, above; /* contestants that are better in both */
@@ -195,7 +199,7 @@ static int standing_compare(const void *a, const void *b) {
     return p < q ? -1 : p > q;
 }
 
-static size_t active(const struct comparison *c) {
+static size_t count_active(const struct comparison *c) {
     size_t n = 0;
     for (size_t i = 0; i < c->contestants.count; i++)
         n += i != c->baseline && c->contestants.list[i].why == NULL &&
@@ -203,9 +207,9 @@ static size_t active(const struct comparison *c) {
     return n;
 }
 
-/* Lets the worse half rest. */
-static bool halve(struct comparison *c) {
-    size_t n = 0, count = active(c);
+/* Lets the worse half of the contestants rest. */
+static bool rest_worse_half(struct comparison *c) {
+    size_t n = 0, count = count_active(c);
     struct standing *s = calloc(c->contestants.count, sizeof(*s));
     if (s == NULL || !compare_verdict_prepare(c)) {
         free(s);
@@ -232,23 +236,24 @@ static bool halve(struct comparison *c) {
     qsort(s, n, sizeof(*s), standing_compare);
     for (size_t i = (count + 1) / 2; i < n; i++)
         c->contestants.list[s[i].contestant].rests = true;
-    TCM_ASSERT(n != count || active(c) == (count + 1) / 2);
+    TCM_ASSERT(n != count || count_active(c) == (count + 1) / 2);
     free(s);
     return true;
 }
 
-/* The rounds until the next halving, with LEFT runs and HALVINGS to come. */
+/* Number of rounds until the next halving, with LEFT runs and HALVINGS left. */
 static size_t rounds_of_stage(const struct comparison *c, uint64_t left,
                               size_t halvings) {
-    uint64_t a_round = (active(c) + 1) * c->traces;
+    uint64_t a_round = (count_active(c) + 1) * c->traces;
     uint64_t rounds = left / (halvings + 1) / a_round;
     return rounds == 0 ? 1 : (size_t)rounds;
 }
 
-/* --- How many ------------------------------------------------------------ */
+/* --- How many ------------------------------------------------------------- */
 
-/* Half of the widest interval; 0: none is known. */
-static double widest(const struct comparison *c) {
+/* Half of the widest interval of time or peak memory, as a ratio; 0: none is
+   known. */
+static double widest_interval(const struct comparison *c) {
     static const enum compare_metric these[] = {METRIC_TIME, METRIC_PEAK_RSS};
     double most = 0;
     for (size_t i = 0; i < c->contestants.count; i++)
@@ -263,34 +268,32 @@ static double widest(const struct comparison *c) {
     return most;
 }
 
-static void note(struct comparison *c, const char *text, double a, double b) {
+/* Notes that intervals do not get narrower than WIDTH, where UNTIL was wanted.
+   */
+static void note_width(struct comparison *c, double width, double until) {
     struct compare_machine_notes *n = &c->disturbances;
     if (n->count == COMPARE_MACHINE_NOTES)
         n->count--;
-    /* NOLINTNEXTLINE */
     snprintf(n->text[n->count++], sizeof(n->text[0]),
-             "%s %.2f %% (%.2f %% was "
-             "asked for)",
-             text, a, b);
+             "more than %d rounds would be needed: the widest interval is "
+             "+- %.2f %%, and --until asks for %.2f %%",
+             MOST_ROUNDS, 100 * width, 100 * until);
 }
 
-/* Tells whether there is more to do after ROUND. Intervals become narrow with
-   the root of the number of rounds. */
-static bool goes_on(struct work *w, size_t round) {
+/* Tells whether another round follows ROUND. The width of intervals falls with
+   the square root of the number of rounds. */
+static bool wants_round_after(struct work *w, size_t round) {
     struct comparison *c = w->c;
     if (w->r->until == 0 || round < c->rounds)
         return round < c->rounds;
-    double width = compare_verdict_prepare(c) ? widest(c) : 0;
+    double width = compare_verdict_prepare(c) ? widest_interval(c) : 0;
     size_t more = c->rounds + 4;
     if (width != 0) {
         if (width <= w->r->until)
             return false;
         double needed = (double)round * pow(width / w->r->until, 2) + 1;
         if (needed > MOST_ROUNDS) {
-            note(c,
-                 "more rounds would not do: after all of these the widest "
-                 "interval is +-",
-                 100 * width, 100 * w->r->until);
+            note_width(c, width, w->r->until);
             return false;
         }
         more = (size_t)fmin(needed, (double)(2 * c->rounds));
@@ -302,32 +305,49 @@ static bool goes_on(struct work *w, size_t round) {
     return true;
 }
 
-/* The rounds of --budget-runs. */
-static bool halving_rounds(struct work *w, uint64_t *state) {
+/* Makes the rounds of --budget-runs. */
+static bool make_halving_rounds(struct work *w, uint64_t *state) {
     struct comparison *c = w->c;
     size_t halvings = 0;
-    for (size_t n = active(c); n > 2; n = (n + 1) / 2)
+    for (size_t n = count_active(c); n > 2; n = (n + 1) / 2)
         halvings++;
     w->expected = w->r->most_runs;
-    if (!one_round(w, 0, state))
+    if (!make_round(w, 0, state))
         return false;
     for (;;) {
         uint64_t left =
             w->made < w->r->most_runs ? w->r->most_runs - w->made : 0;
-        if (left < (active(c) + 1) * c->traces)
+        if (left < (count_active(c) + 1) * c->traces)
             return true;
         size_t stage = rounds_of_stage(c, left, halvings);
         if (!comparison_make_room(c, c->made + stage))
             return false;
         for (size_t i = 0; i < stage; i++) {
-            if (!one_round(w, c->made + 1, state))
+            if (!make_round(w, c->made + 1, state))
                 return false;
             c->made++;
         }
-        if (halvings != 0 && !halve(c))
+        if (halvings != 0 && !rest_worse_half(c))
             return false;
         halvings -= halvings != 0;
     }
+}
+
+/* For assertions: in each complete round every contestant that took part in all
+   of them without a failure has one run of each trace. */
+static bool rounds_are_balanced(const struct comparison *c) {
+    for (size_t r = 1; r <= c->made; r++)
+        for (size_t i = 0; i < c->contestants.count; i++) {
+            const struct compare_contestant *entry = &c->contestants.list[i];
+            size_t runs = 0;
+            for (size_t t = 0; t < c->traces; t++)
+                runs += comparison_run(c, r, t, i)->there;
+            if (entry->why == NULL
+                    ? entry->failures == 0 && !entry->rests && runs != c->traces
+                    : runs != 0)
+                return false;
+        }
+    return true;
 }
 
 bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
@@ -345,21 +365,22 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
         free(w.order);
         return false;
     }
-    compare_machine_look(&c->machine);
+    compare_machine_read(&c->machine);
     compare_machine_before(&c->machine, &c->disturbances);
     compare_machine_load(&from);
-    bool good = r->most_runs == 0 || halving_rounds(&w, &state);
+    bool good = r->most_runs == 0 || make_halving_rounds(&w, &state);
     for (size_t round = 0; good && r->most_runs == 0; round++) {
-        good = one_round(&w, round, &state);
+        good = make_round(&w, round, &state);
         if (!good)
             break;
         c->made = round;
-        if (!goes_on(&w, round))
+        if (!wants_round_after(&w, round))
             break;
     }
     TCM_ASSERT(c->made <= c->rounds);
     TCM_ASSERT_SLOW(comparison_is_consistent(c));
-    show_end(&w);
+    TCM_ASSERT_SLOW(rounds_are_balanced(c));
+    clear_progress(&w);
     compare_machine_load(&to);
     compare_machine_during(&c->machine, &from, &to, &c->disturbances);
     free(w.order);
@@ -369,6 +390,11 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
 }
 
 /* --- The folder ----------------------------------------------------------- */
+
+static bool out_of_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
 
 static bool is_empty(const char *dir) {
     struct dirent *entry;
@@ -389,10 +415,10 @@ static bool make_folder(const char *path) {
     return false;
 }
 
-/* Tells whether PATH can stand in a line of jobs.txt, which is a command:
-   quotes hold everything but the line's end, and programs that run such lines
-   know other control characters as ends. */
-static bool fits_line(const char *path) {
+/* Tells whether PATH can be part of a line of jobs.txt, which is a command:
+   quotes protect everything but the line's end, and programs that run such
+   lines take other control characters for one. */
+static bool is_line_text(const char *path) {
     for (const char *at = path; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f) {
             tool_error("%s: a control character in the name breaks the lines "
@@ -405,17 +431,17 @@ static bool fits_line(const char *path) {
 
 bool compare_plan_make_folder(const char *dir, char traces[PATH_MAX]) {
     char path[2 * PATH_MAX], program[PATH_MAX];
-    if (!tool_own_program("malloc-trace", program) || !fits_line(program) ||
-        !fits_line(dir) || !make_folder(dir))
+    if (!tool_own_program("malloc-trace", program) || !is_line_text(program) ||
+        !is_line_text(dir) || !make_folder(dir))
         return false;
     if (realpath(dir, traces) == NULL) {
         tool_error("%s: %s", dir, strerror(errno));
         return false;
     }
-    if (!fits_line(traces))
+    if (!is_line_text(traces))
         return false;
     if (!is_empty(dir)) {
-        tool_error("%s: there is something in the folder already", dir);
+        tool_error("--plan: the folder %s is not empty", dir);
         return false;
     }
     snprintf(path, sizeof(path), "%s/results", dir);
@@ -516,7 +542,7 @@ bool compare_plan_write(const struct comparison *c, const char *dir) {
 
 /* --- The plan is read ----------------------------------------------------- */
 
-static char *strdup_of(const struct tool_json_value *object, const char *key) {
+static char *copy_text(const struct tool_json_value *object, const char *key) {
     return strdup(compare_json_text(object, key));
 }
 
@@ -536,7 +562,7 @@ static bool take_contestant(struct comparison *c,
     }
     const char *why = compare_json_text(j, "why");
     if (why[0] != '\0')
-        compare_contestant_out(own, "%s", why);
+        compare_contestant_exclude(own, "%s", why);
     return true;
 }
 
@@ -565,11 +591,11 @@ static bool take_plan(struct comparison *c, const struct tool_json_value *root,
     c->limit_ns = compare_json_whole(root, "limit_ns");
     c->touch = *compare_json_text(root, "touch") == '\0'
                    ? NULL
-                   : strdup_of(root, "touch");
+                   : copy_text(root, "touch");
     c->speed = *compare_json_text(root, "speed") == '\0'
                    ? NULL
-                   : strdup_of(root, "speed");
-    c->command = strdup_of(root, "command");
+                   : copy_text(root, "speed");
+    c->command = copy_text(root, "command");
     uint64_t n = compare_json_whole(root, "rounds");
     *rounds = (size_t)n;
     return c->contestants.count != 0 && c->traces != 0 &&
@@ -584,8 +610,8 @@ static bool read_plan(struct comparison *c, const char *path, size_t *rounds) {
         return false;
     bool good = take_plan(c, root, rounds);
     if (!good)
-        tool_error("%s: the plan is not whole, or of more than %d rounds", path,
-                   COMPARE_MOST_ROUNDS);
+        tool_error("%s: the plan is incomplete, or has more than %d rounds",
+                   path, COMPARE_MOST_ROUNDS);
     tool_json_read_free(root);
     return good;
 }
@@ -635,8 +661,9 @@ static bool parse_id(const char *id, size_t number[3]) {
     return true;
 }
 
-/* The file PATH, with a null byte behind; NULL: errno. */
-static char *read_file(const char *path, size_t *size) {
+/* Returns the contents of the regular file PATH, to be freed, with a null byte
+   behind; NULL: errno. */
+static char *read_result_file(const char *path, size_t *size) {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -653,7 +680,7 @@ int compare_plan_run_job(const char *dir, const char *id) {
     size_t at[3], n, rounds;
     int status = TOOL_FAILED;
     if (!parse_id(id, at))
-        return tool_usage_error("--job %s: it is no ROUND.TRACE.CONTESTANT",
+        return tool_usage_error("--job: \"%s\" is not ROUND.TRACE.CONTESTANT",
                                 id);
     snprintf(path, sizeof(path), "%s/plan.json", dir);
     if (!read_plan(&c, path, &rounds)) {
@@ -661,15 +688,18 @@ int compare_plan_run_job(const char *dir, const char *id) {
         return TOOL_FAILED;
     }
     if (at[0] > rounds || at[1] >= c.traces || at[2] >= c.contestants.count) {
-        status = tool_usage_error("--job %s: there is none in the plan", id);
+        status =
+            tool_usage_error("--job: \"%s\" is not in the plan, which "
+                             "ends with %zu.%zu.%zu",
+                             id, rounds, c.traces - 1, c.contestants.count - 1);
         comparison_free(&c);
         return status;
     }
     result_path(path, sizeof(path), dir, at[0], at[1], at[2]);
     char problem[200];
-    char *before = read_file(path, &n);
+    char *before = read_result_file(path, &n);
     if (before != NULL &&
-        compare_result_is(&c, before, n, at[0], at[1], at[2], problem)) {
+        compare_run_is(&c, before, n, at[0], at[1], at[2], problem)) {
         status = TOOL_OK;
     } else {
         char *text = compare_run_make(&c, at[0], at[1], at[2], &n);
@@ -682,9 +712,9 @@ int compare_plan_run_job(const char *dir, const char *id) {
     return status;
 }
 
-/* The last round that results/ of DIR has a file of, at most MOST; FILES gets
-   how many there are. */
-static size_t last_round(const char *dir, size_t most, size_t *files) {
+/* Returns the last round, at most MOST, that has a file in results/ of DIR.
+   FILES gets the number of files. */
+static size_t find_last_round(const char *dir, size_t most, size_t *files) {
     char path[2 * PATH_MAX];
     size_t last = 0, number[3];
     struct dirent *entry;
@@ -708,159 +738,171 @@ static size_t last_round(const char *dir, size_t most, size_t *files) {
 
 /* --- Merging -------------------------------------------------------------- */
 
+/* One of the plans that are merged. */
+struct merge_part {
+    const char *dir;
+    struct comparison plan;
+    size_t rounds; /* planned */
+    size_t last;   /* last round with a result */
+    size_t first;  /* index of its first trace among all */
+    size_t *index; /* of its contestants, among those of the comparison */
+};
+
+/* Number of jobs without a result that messages name. */
 enum { NAMED = 20 };
 
-static void tell_missing(const char *dir, size_t round, size_t trace,
-                         size_t contestant, const char *why, size_t so_far) {
-    if (so_far < NAMED)
-        tool_error("%s: job %zu.%zu.%zu %s", dir, round, trace, contestant,
-                   why);
-    else if (so_far == NAMED)
-        tool_error("%s: further jobs without a result are not named", dir);
+static void tell_missing(const struct merge_part *part, size_t round,
+                         size_t trace, size_t contestant, const char *why,
+                         size_t *missing) {
+    if (*missing < NAMED)
+        tool_error("%s: job %zu.%zu.%zu %s", part->dir, round, trace,
+                   contestant, why);
+    else if (*missing == NAMED)
+        tool_error("%s: further jobs without a result are not named",
+                   part->dir);
+    ++*missing;
 }
 
-/* The results of the plan in DIR up to its round LAST, whose traces begin at
-   FIRST in C and are COUNT; CONTESTANT maps its contestants to C's. */
-static void merge_results(struct comparison *c, const char *dir, size_t first,
-                          size_t count, size_t last, const size_t *map,
-                          size_t contestants, size_t *missing) {
+static void merge_result(struct comparison *c, const struct merge_part *part,
+                         size_t round, size_t trace, size_t contestant,
+                         size_t *missing) {
     char path[2 * PATH_MAX], problem[200], why[240];
-    for (size_t r = 0; r <= last; r++)
-        for (size_t t = 0; t < count; t++)
-            for (size_t i = 0; i < contestants; i++) {
-                size_t n = 0;
-                if (c->contestants.list[map[i]].why != NULL)
-                    continue;
-                result_path(path, sizeof(path), dir, r, t, i);
-                char *text = read_file(path, &n);
-                if (text == NULL) {
-                    /* the warm-up is nobody's figure */
-                    if (r != 0)
-                        tell_missing(dir, r, t, i, "has no result",
-                                     (*missing)++);
-                } else if (!compare_result_take(c, text, n, r, first + t,
-                                                map[i], problem)) {
-                    snprintf(why, sizeof(why), "has a bad result: %s", problem);
-                    tell_missing(dir, r, t, i, why, (*missing)++);
-                }
-                free(text);
-            }
+    size_t n = 0;
+    result_path(path, sizeof(path), part->dir, round, trace, contestant);
+    char *text = read_result_file(path, &n);
+    if (text == NULL) {
+        /* a warm-up has no figures to miss */
+        if (round != 0)
+            tell_missing(part, round, trace, contestant, "has no result",
+                         missing);
+    } else if (!compare_run_take(c, text, n, round, part->first + trace,
+                                 part->index[contestant], problem)) {
+        snprintf(why, sizeof(why), "has a bad result: %s", problem);
+        tell_missing(part, round, trace, contestant, why, missing);
+    }
+    free(text);
 }
 
-/* No round from FROM to ROUNDS has a result. */
-static void count_missing(const struct comparison *c, const char *dir,
-                          size_t count, size_t from, size_t rounds,
-                          const size_t *map, size_t contestants,
+/* Takes the results up to the last round that has any. */
+static void merge_results(struct comparison *c, const struct merge_part *part,
                           size_t *missing) {
-    size_t part = 0;
-    for (size_t i = 0; i < contestants; i++)
-        part += c->contestants.list[map[i]].why == NULL;
-    for (size_t r = from; r <= rounds && part * count != 0; r++) {
+    for (size_t r = 0; r <= part->last; r++)
+        for (size_t t = 0; t < part->plan.traces; t++)
+            for (size_t i = 0; i < part->plan.contestants.count; i++)
+                if (c->contestants.list[part->index[i]].why == NULL)
+                    merge_result(c, part, r, t, i, missing);
+}
+
+/* Counts and names the jobs of later rounds, none of which has a result. */
+static void count_missing(const struct comparison *c,
+                          const struct merge_part *part, size_t *missing) {
+    size_t contestants = 0, traces = part->plan.traces;
+    for (size_t i = 0; i < part->plan.contestants.count; i++)
+        contestants += c->contestants.list[part->index[i]].why == NULL;
+    if (contestants * traces == 0)
+        return;
+    for (size_t r = part->last + 1; r <= part->rounds; r++) {
         if (*missing > NAMED) {
-            *missing += (rounds - r + 1) * part * count;
+            *missing += (part->rounds - r + 1) * contestants * traces;
             return;
         }
-        for (size_t t = 0; t < count; t++)
-            for (size_t i = 0; i < contestants; i++)
-                if (c->contestants.list[map[i]].why == NULL)
-                    tell_missing(dir, r, t, i, "has no result", (*missing)++);
+        for (size_t t = 0; t < traces; t++)
+            for (size_t i = 0; i < part->plan.contestants.count; i++)
+                if (c->contestants.list[part->index[i]].why == NULL)
+                    tell_missing(part, r, t, i, "has no result", missing);
     }
 }
 
-/* Tells whether the rounds up to LAST, of which few may have results, have too
-   many places for runs: memory would go to empty places. */
-static bool is_sparse(const struct comparison *plan, size_t last,
-                      size_t files) {
-    double places = (double)(last + 1) * (double)plan->traces *
-                    (double)plan->contestants.count;
+/* Tells whether a plan has far more places for runs, up to the last round with
+   a result, than results in FILES files: memory would go to empty places. */
+static bool is_sparse(const struct merge_part *part, size_t files) {
+    double places = (double)(part->last + 1) * (double)part->plan.traces *
+                    (double)part->plan.contestants.count;
     return places > 1e6 + 1e3 * (double)files;
 }
 
-/* Adds to C what plan PART has: its traces, and rooms. CONTESTANT as above. */
-static bool merge_plan(struct comparison *c, const struct comparison *part,
-                       const char *dir, size_t *map) {
-    for (size_t i = 0; i < part->contestants.count; i++) {
-        map[i] = compare_contestants_find(&c->contestants,
-                                          part->contestants.list[i].name);
-        if (map[i] == SIZE_MAX) {
-            tool_error("%s: the other plans have no contestant %s", dir,
-                       part->contestants.list[i].name);
-            return false;
-        }
-        if (!compare_contestants_are_alike(&c->contestants.list[map[i]],
-                                           &part->contestants.list[i])) {
-            tool_error("%s: %s is another library there, or has other settings",
-                       dir, part->contestants.list[i].name);
-            return false;
-        }
+static bool read_part(struct merge_part *part, const char *dir) {
+    char path[2 * PATH_MAX];
+    size_t files;
+    part->dir = dir;
+    snprintf(path, sizeof(path), "%s/plan.json", dir);
+    if (!read_plan(&part->plan, path, &part->rounds))
+        return false;
+    part->last = find_last_round(dir, part->rounds, &files);
+    if (is_sparse(part, files)) {
+        tool_error("%s: %zu results are too few for a plan of %zu rounds, %zu "
+                   "traces and %zu contestants",
+                   dir, files, part->last, part->plan.traces,
+                   part->plan.contestants.count);
+        return false;
     }
-    for (size_t i = 0; i < part->traces; i++) {
-        const struct compare_trace *from = &part->trace[i];
+    part->index = calloc(part->plan.contestants.count, sizeof(*part->index));
+    return part->index != NULL || out_of_memory();
+}
+
+/* Sets up C as the first plan has it, but without traces. */
+static bool begin_merge(struct comparison *c, const char *dir) {
+    char path[2 * PATH_MAX];
+    size_t rounds;
+    snprintf(path, sizeof(path), "%s/plan.json", dir);
+    if (!read_plan(c, path, &rounds))
+        return false;
+    while (c->traces != 0)
+        comparison_remove_trace(c);
+    return true;
+}
+
+/* Adds the traces of a plan to C, and finds its contestants there. */
+static bool merge_plan(struct comparison *c, struct merge_part *part) {
+    const struct comparison *plan = &part->plan;
+    part->first = c->traces;
+    for (size_t i = 0; i < plan->contestants.count; i++) {
+        const struct compare_contestant *entry = &plan->contestants.list[i];
+        size_t found = compare_contestants_find(&c->contestants, entry->name);
+        if (found == SIZE_MAX) {
+            tool_error("%s: contestant %s is not in the other plans", part->dir,
+                       entry->name);
+            return false;
+        }
+        if (!compare_contestant_is_like(&c->contestants.list[found], entry)) {
+            tool_error("%s: contestant %s has another library or other "
+                       "settings than in the other plans",
+                       part->dir, entry->name);
+            return false;
+        }
+        part->index[i] = found;
+    }
+    for (size_t i = 0; i < plan->traces; i++) {
+        const struct compare_trace *from = &plan->trace[i];
         if (!comparison_add_trace(c, from->path, from->name))
             return false;
         c->trace[c->traces - 1].mode = from->mode;
         c->trace[c->traces - 1].number = i;
     }
+    TCM_ASSERT(c->traces == part->first + plan->traces);
     return true;
 }
 
 bool compare_plan_merge(struct comparison *c, char *const *dir, int n,
                         size_t *missing) {
-    char path[2 * PATH_MAX];
-    struct comparison *part = calloc((size_t)n, sizeof(*part));
-    size_t **maps = calloc((size_t)n, sizeof(*maps));
-    size_t *planned = calloc((size_t)n, sizeof(*planned));
-    size_t *last = calloc((size_t)n, sizeof(*last));
-    size_t rounds = 0, files;
-    bool good = part != NULL && maps != NULL && planned != NULL && last != NULL;
+    struct merge_part *part = calloc((size_t)n, sizeof(*part));
+    size_t rounds = 0;
+    bool good = part == NULL ? out_of_memory() : begin_merge(c, dir[0]);
     *missing = 0;
     for (int i = 0; good && i < n; i++) {
-        snprintf(path, sizeof(path), "%s/plan.json", dir[i]);
-        good = read_plan(&part[i], path, &planned[i]);
-        if (!good)
-            break;
-        last[i] = last_round(dir[i], planned[i], &files);
-        if (is_sparse(&part[i], last[i], files)) {
-            tool_error("%s: %zu results are too few for a plan of %zu rounds, "
-                       "%zu traces and %zu contestants",
-                       dir[i], files, last[i], part[i].traces,
-                       part[i].contestants.count);
-            good = false;
-            break;
-        }
-        if (i == 0) {
-            /* the first plan's contestants and options are the comparison's */
-            *c = part[0];
-            part[0].contestants = (struct compare_contestants){0};
-            c->trace = NULL;
-            c->traces = c->trace_room = 0;
-            part[0].contestants.list = c->contestants.list;
-            part[0].contestants.count = c->contestants.count;
-        }
-        maps[i] = calloc(part[i].contestants.count, sizeof(**maps));
-        good = maps[i] != NULL && merge_plan(c, &part[i], dir[i], maps[i]);
-        rounds = last[i] > rounds ? last[i] : rounds;
+        good = read_part(&part[i], dir[i]) && merge_plan(c, &part[i]);
+        rounds = part[i].last > rounds ? part[i].last : rounds;
     }
     good = good && comparison_make_room(c, rounds);
-    size_t first = 0;
     for (int i = 0; good && i < n; i++) {
-        merge_results(c, dir[i], first, part[i].traces, last[i], maps[i],
-                      part[i].contestants.count, missing);
-        count_missing(c, dir[i], part[i].traces, last[i] + 1, planned[i],
-                      maps[i], part[i].contestants.count, missing);
-        first += part[i].traces;
+        merge_results(c, &part[i], missing);
+        count_missing(c, &part[i], missing);
     }
     c->made = rounds;
     for (int i = 0; part != NULL && i < n; i++) {
-        if (i == 0)
-            part[0].contestants = (struct compare_contestants){0};
-        comparison_free(&part[i]);
+        free(part[i].index);
+        comparison_free(&part[i].plan);
     }
-    for (int i = 0; maps != NULL && i < n; i++)
-        free(maps[i]);
-    free(maps);
-    free(planned);
-    free(last);
     free(part);
     return good;
 }

@@ -47,9 +47,10 @@ const char *compare_figure_text(char text[32], enum compare_metric m,
 
 /* --- In words ------------------------------------------------------------- */
 
-/* Names the others to which no difference is shown. */
-static bool say_ties(const struct comparison *c, const struct compare_sheet *s,
-                     size_t best, enum compare_metric m, FILE *out) {
+/* Names the contestants that are not told apart from BEST. */
+static bool print_ties(const struct comparison *c,
+                       const struct compare_sheet *s, size_t best,
+                       enum compare_metric m, FILE *out) {
     const char *between = " Not told apart from it: ";
     const char *end = "";
     for (size_t k = 0; k < s->ranked; k++) {
@@ -70,9 +71,9 @@ static bool say_ties(const struct comparison *c, const struct compare_sheet *s,
     return true;
 }
 
-static double largest_smallest(const struct comparison *c,
-                               const struct compare_sheet *s,
-                               enum compare_metric m) {
+static double largest_undetected(const struct comparison *c,
+                                 const struct compare_sheet *s,
+                                 enum compare_metric m) {
     double most = 0;
     for (size_t k = 0; k < s->ranked; k++)
         if (s->order[k] != c->baseline)
@@ -80,15 +81,15 @@ static double largest_smallest(const struct comparison *c,
     return most;
 }
 
-static void say_metric(const struct comparison *c,
-                       const struct compare_sheet *s, enum compare_metric m,
-                       const char *most, const char *none, FILE *out) {
+static void print_best_of(const struct comparison *c,
+                          const struct compare_sheet *s, enum compare_metric m,
+                          const char *most, const char *none, FILE *out) {
     const char *base =
         compare_contestant_shown(&c->contestants.list[c->baseline]);
     size_t best = compare_sheet_best(s, m);
     if (best == SIZE_MAX) {
         fprintf(out, "No allocator is shown to %s than %s", none, base);
-        double d = largest_smallest(c, s, m);
+        double d = largest_undetected(c, s, m);
         if (d > 0)
             fprintf(out, "; a difference of %.1f %% would have been", 100 * d);
         fputs(".\n", out);
@@ -98,13 +99,13 @@ static void say_metric(const struct comparison *c,
     fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f).",
             compare_contestant_shown(&c->contestants.list[best]), most,
             v->ratio, base, v->low, v->high);
-    (void)say_ties(c, s, best, m, out);
+    (void)print_ties(c, s, best, m, out);
     fputc('\n', out);
 }
 
-/* Says what the fastest contestant costs in other figures. */
-static void say_price(const struct comparison *c, const struct compare_sheet *s,
-                      FILE *out) {
+/* Prints in which other figures the fastest contestant is worse. */
+static void print_price(const struct comparison *c,
+                        const struct compare_sheet *s, FILE *out) {
     size_t best = compare_sheet_best(s, METRIC_TIME);
     static const enum compare_metric others[] = {METRIC_PEAK_RSS, METRIC_P999};
     if (best == SIZE_MAX)
@@ -122,10 +123,10 @@ static void say_price(const struct comparison *c, const struct compare_sheet *s,
     }
 }
 
-/* Says which share of the program's time malloc has: an allocator that takes
-   twice as long matters little where that share is one per cent. */
-static void say_share(const struct comparison *c, const struct compare_sheet *s,
-                      FILE *out) {
+/* Prints malloc's share of the program's time: an allocator that takes twice as
+   long matters little where that share is one per cent. */
+static void print_share(const struct comparison *c,
+                        const struct compare_sheet *s, FILE *out) {
     size_t best = compare_sheet_best(s, METRIC_TIME);
     double percent =
         c->traces == 1 ? compare_verdict_malloc_percent(c, 0) : NAN;
@@ -143,13 +144,13 @@ static void say_share(const struct comparison *c, const struct compare_sheet *s,
     fputs(".\n", out);
 }
 
-static void words(const struct comparison *c, const struct compare_sheet *s,
-                  FILE *out) {
+static void print_words(const struct comparison *c,
+                        const struct compare_sheet *s, FILE *out) {
     size_t others = 0;
     for (size_t k = 0; k < s->ranked; k++)
         others += s->order[k] != c->baseline;
     if (others == 0) {
-        fputs("There is nothing to compare: fewer than two allocators gave "
+        fputs("Nothing can be compared: fewer than two allocators gave "
               "figures.\n",
               out);
         return;
@@ -164,19 +165,19 @@ static void words(const struct comparison *c, const struct compare_sheet *s,
                 compare_verdict_least_rounds(c), c->made);
         return;
     }
-    say_metric(c, s, METRIC_TIME, "takes least processor time",
-               "take less processor time", out);
-    say_price(c, s, out);
-    say_metric(c, s, METRIC_PEAK_RSS, "needs least memory at its peak",
-               "need less memory at its peak", out);
-    say_share(c, s, out);
+    print_best_of(c, s, METRIC_TIME, "takes least processor time",
+                  "take less processor time", out);
+    print_price(c, s, out);
+    print_best_of(c, s, METRIC_PEAK_RSS, "needs least memory at its peak",
+                  "need less memory at its peak", out);
+    print_share(c, s, out);
 }
 
 bool compare_print_words(const struct comparison *c, FILE *out) {
     struct compare_sheet s;
     if (!compare_sheet_make(c, &s))
         return false;
-    words(c, &s, out);
+    print_words(c, &s, out);
     compare_sheet_free(&s);
     return true;
 }
@@ -239,31 +240,33 @@ static void print_metric(const struct comparison *c,
     }
 }
 
-/* The other metrics as ratios, with a mark where a difference is shown. */
-static void print_rest(const struct comparison *c,
-                       const struct compare_sheet *s, int width, FILE *out) {
-    static const enum compare_metric rest[] = {METRIC_WALL,    METRIC_P999,
-                                               METRIC_AVG_RSS, METRIC_FRAG,
-                                               METRIC_FAULTS,  METRIC_HUGE};
+/* Prints the other metrics as ratios, with a mark where a difference is shown.
+   */
+static void print_other_metrics(const struct comparison *c,
+                                const struct compare_sheet *s, int width,
+                                FILE *out) {
+    static const enum compare_metric others[] = {METRIC_WALL,    METRIC_P999,
+                                                 METRIC_AVG_RSS, METRIC_FRAG,
+                                                 METRIC_FAULTS,  METRIC_HUGE};
     fprintf(out,
-            "\nOthers as ratios: * a difference is shown, ? none is, and "
-            "one could be\n%-*s",
+            "\nOther metrics as ratios: * a difference is shown, ? none is "
+            "shown, but may exist\n%-*s",
             width + 5, "");
-    for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++)
-        fprintf(out, "%*s", rest[r] == METRIC_HUGE ? 11 : 9,
-                compare_metric[rest[r]].name);
+    for (size_t r = 0; r < TCM_ARRAY_SIZE(others); r++)
+        fprintf(out, "%*s", others[r] == METRIC_HUGE ? 11 : 9,
+                compare_metric[others[r]].name);
     fputc('\n', out);
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
         fprintf(out, "%3zu  %-*.34s", k + 1, width,
                 compare_contestant_shown(&c->contestants.list[i]));
-        for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++) {
-            const struct compare_verdict *v = &s->verdict[i][rest[r]];
+        for (size_t r = 0; r < TCM_ARRAY_SIZE(others); r++) {
+            const struct compare_verdict *v = &s->verdict[i][others[r]];
             char ratio[32];
-            /* the last one has room for a size */
-            int column = rest[r] == METRIC_HUGE ? 11 : 9;
-            if (v->of_none) /* how much it is, where there is no ratio */
-                compare_figure_text(ratio, rest[r], v->typical);
+            /* the last column has room for a size */
+            int column = others[r] == METRIC_HUGE ? 11 : 9;
+            if (v->of_none) /* the figure itself, as there is no ratio */
+                compare_figure_text(ratio, others[r], v->typical);
             else
                 compare_ratio_text(ratio, v->ratio);
             if (!v->measured)
@@ -280,7 +283,7 @@ static void print_rest(const struct comparison *c,
     }
 }
 
-static void print_out(const struct comparison *c, FILE *out) {
+static void print_excluded(const struct comparison *c, FILE *out) {
     for (size_t i = 0; i < c->contestants.count; i++) {
         const struct compare_contestant *entry = &c->contestants.list[i];
         if (entry->wraps)
@@ -358,14 +361,14 @@ bool compare_print(const struct comparison *c, FILE *out) {
     int width = name_width(c);
     compare_print_head(c, out);
     fputc('\n', out);
-    words(c, &s, out);
+    print_words(c, &s, out);
     if (s.ranked != 0) {
         print_metric(c, &s, METRIC_TIME, width, out);
         print_metric(c, &s, METRIC_PEAK_RSS, width, out);
-        print_rest(c, &s, width, out);
+        print_other_metrics(c, &s, width, out);
         fputc('\n', out);
     }
-    print_out(c, out);
+    print_excluded(c, out);
     print_machine(c, out);
     print_notes(c, out);
     compare_sheet_free(&s);
@@ -401,7 +404,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
             fputc(' ', out);
         }
         for (size_t e = 0; e < entry->envs; e++) {
-            /* quoted from its name on it would be a command */
+            /* a word that is quoted from its first letter sets no variable */
             size_t name = strcspn(entry->env[e], "=");
             char text[256];
             snprintf(text, sizeof(text), "%.*s", (int)name, entry->env[e]);
@@ -422,7 +425,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
 
 /* --- JSON ----------------------------------------------------------------- */
 
-static size_t runs_of(const struct comparison *c, size_t contestant) {
+static size_t count_runs(const struct comparison *c, size_t contestant) {
     size_t n = 0;
     for (size_t r = 1; r <= c->rounds; r++)
         for (size_t t = 0; t < c->traces; t++)
@@ -449,8 +452,8 @@ static void put_contestants(const struct comparison *c, struct tool_json *j) {
             tool_json_null(j, "why");
         else
             tool_json_string(j, "why", why);
-        TCM_ASSERT(runs_of(c, i) <= c->rounds * c->traces);
-        tool_json_u64(j, "runs", runs_of(c, i));
+        TCM_ASSERT(count_runs(c, i) <= c->rounds * c->traces);
+        tool_json_u64(j, "runs", count_runs(c, i));
         tool_json_u64(j, "failures", entry->failures);
         tool_json_end_object(j);
     }
@@ -556,7 +559,7 @@ bool compare_json(const struct comparison *c, const char *path) {
 
 /* --- CSV ------------------------------------------------------------------ */
 
-/* RFC 4180: quoted, quotes doubled. */
+/* Writes TEXT as RFC 4180 says: quoted, quotes doubled. */
 static void put_field(FILE *f, const char *text) {
     fputc('"', f);
     for (; *text != '\0'; text++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A comparison as text, JSON and CSV.
+ * A comparison as text, JSON, CSV and HTML page. All functions need
+ * compare_verdict_prepare; false: a message was printed.
  *
  * Threads: one.
  */
@@ -13,16 +14,17 @@
 
 #include <stdio.h>
 
-/* The ranked table, what is said in words, and what disturbed. */
+/* Prints the verdict in words, the ranked tables, and what disturbed. */
 bool compare_print(const struct comparison *c, FILE *out);
-/* The words alone: a few sentences, each with a newline. */
+/* Prints the words alone: a few sentences, each with a newline. */
 bool compare_print_words(const struct comparison *c, FILE *out);
-/* Contestants of which no other takes less time and less memory, and how to get
-   their settings. */
+/* Prints contestants of which no other takes less time and less memory, with
+   their settings as words for a shell. */
 bool compare_print_frontier(const struct comparison *c, FILE *out);
 /* Prints a line that says what was compared. */
 void compare_print_head(const struct comparison *c, FILE *out);
-/* Lines with what holds for all figures; or NULL. */
+
+/* Lines with a reservation about all figures; NULL: there is none. */
 const char *compare_note(const struct comparison *c);
 /* A figure with its unit. */
 const char *compare_figure_text(char text[32], enum compare_metric m,
@@ -33,10 +35,9 @@ bool compare_json(const struct comparison *c, const char *path);
 /* Writes the JSON as a part of another document. */
 bool compare_json_put(const struct comparison *c, const char *key,
                       struct tool_json *j);
-/* A row for each run and metric. */
+/* Writes a row for each run. */
 bool compare_csv(const struct comparison *c, const char *path);
-
-/* After compare_verdict_prepare. false: a message is out. */
+/* Writes a page for people (pages/page.h). */
 bool compare_page_write(const struct comparison *c, const char *path);
 
 #endif

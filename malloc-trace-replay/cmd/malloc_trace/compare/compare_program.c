@@ -20,21 +20,20 @@ bool compare_program_can_repeat(void) {
     if (fstat(STDIN_FILENO, &st) != 0 || S_ISREG(st.st_mode) ||
         S_ISCHR(st.st_mode))
         return true;
-    (void)tool_usage_error("--run-program: the program's input cannot be read "
-                           "again; give it a file");
+    (void)tool_usage_error("--run-program: standard input cannot be read "
+                           "again; redirect it from a file");
     return false;
 }
 
-static double seconds_ns(struct timeval t) {
+static double timeval_ns(struct timeval t) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_usec * 1e3;
 }
 
 bool compare_program_run(struct comparison *c, char **command, size_t round,
                          size_t contestant) {
     struct tool_child_end end;
-    struct compare_program *p =
-        &c->program[round * c->contestants.count + contestant];
-    /* a terminal's input is not taken from the person there */
+    struct compare_program *p = comparison_program(c, round, contestant);
+    /* a terminal's input belongs to the recorded run alone */
     bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
     struct tool_child_spec what = {.argv = command,
                                    .in = is_file ? 0 : TOOL_CHILD_NULL,
@@ -52,23 +51,26 @@ bool compare_program_run(struct comparison *c, char **command, size_t round,
         return true;
     }
     p->good = round != 0;
-    p->cpu_ns = seconds_ns(end.usage.ru_utime) + seconds_ns(end.usage.ru_stime);
+    p->cpu_ns = timeval_ns(end.usage.ru_utime) + timeval_ns(end.usage.ru_stime);
     p->peak_rss_bytes = (double)end.usage.ru_maxrss * 1024;
     return true;
 }
 
 /* --- Prediction and truth ------------------------------------------------- */
 
-enum what { CPU, PEAK, WHATS };
+enum quantity { QUANTITY_CPU, QUANTITY_PEAK, QUANTITIES };
 
-static const char *const what_title[WHATS] = {"processor time", "peak memory"};
-static const char *const what_key[WHATS] = {"cpu_ns", "peak_rss_bytes"};
+static const char *const quantity_title[QUANTITIES] = {"processor time",
+                                                       "peak memory"};
+static const char *const quantity_key[QUANTITIES] = {"cpu_ns",
+                                                     "peak_rss_bytes"};
 
-static double value_of(const struct compare_program *p, enum what w) {
-    return w == CPU ? p->cpu_ns : p->peak_rss_bytes;
+static double value_of(const struct compare_program *p, enum quantity w) {
+    return w == QUANTITY_CPU ? p->cpu_ns : p->peak_rss_bytes;
 }
 
-/* Figures of the rounds in which the program ran under both. */
+/* Figures of the program, from the rounds in which it ran under both
+   contestants. */
 struct truth {
     bool known;
     double baseline;       /* middle of the baseline's figures */
@@ -76,17 +78,19 @@ struct truth {
     double predicted;      /* ratio */
 };
 
-/* Ratio of the program as the replays predict it: their difference, added to
-   what the program took with the baseline. Of several processes times add up,
-   and the largest one's memory is the program's. */
-static double predicted(const struct comparison *c, size_t contestant,
-                        enum what w, double baseline, double *room) {
+/* Ratio of the program as the replays predict it: the program's BASELINE figure
+   plus the difference of two replays, beside that figure. Of several traces
+   times add up; memory is that of the largest. ROOM: as of
+   compare_verdict_middle. */
+static double predicted_ratio(const struct comparison *c, size_t contestant,
+                              enum quantity w, double baseline, double *room) {
     double sum = 0, largest = 0;
     for (size_t t = 0; t < c->traces; t++) {
-        enum compare_metric m = w == CPU ? METRIC_TIME : METRIC_PEAK_RSS;
+        enum compare_metric m =
+            w == QUANTITY_CPU ? METRIC_TIME : METRIC_PEAK_RSS;
         double x = compare_verdict_middle(c, t, contestant, m, room);
         double y = compare_verdict_middle(c, t, c->baseline, m, room);
-        if (w == CPU)
+        if (w == QUANTITY_CPU)
             sum += (x - y) * (double)c->trace[t].ops;
         else if (!(y <= largest)) {
             largest = y;
@@ -96,8 +100,8 @@ static double predicted(const struct comparison *c, size_t contestant,
     return (baseline + sum) / baseline;
 }
 
-static bool truth_of(const struct comparison *c, size_t contestant, enum what w,
-                     struct truth *t) {
+static bool truth_of(const struct comparison *c, size_t contestant,
+                     enum quantity w, struct truth *t) {
     size_t n = 0;
     double *d = calloc(2 * c->rounds + 1, sizeof(*d));
     *t = (struct truth){.known = false};
@@ -107,15 +111,13 @@ static bool truth_of(const struct comparison *c, size_t contestant, enum what w,
     }
     double *base = d + c->rounds;
     for (size_t r = 1; r <= c->rounds; r++) {
-        const struct compare_program *x =
-            &c->program[r * c->contestants.count + contestant];
-        const struct compare_program *y =
-            &c->program[r * c->contestants.count + c->baseline];
+        const struct compare_program *x = comparison_program(c, r, contestant);
+        const struct compare_program *y = comparison_program(c, r, c->baseline);
         if (!x->good || !y->good)
             continue;
         double a = value_of(x, w), b = value_of(y, w);
         base[n] = b;
-        /* the clock of processor time has steps */
+        /* the clock of processor time advances in steps */
         d[n++] = log(fmax(a, 1e4)) - log(fmax(b, 1e4));
     }
     TCM_ASSERT(n <= c->rounds);
@@ -123,21 +125,22 @@ static bool truth_of(const struct comparison *c, size_t contestant, enum what w,
         t->known = true;
         t->ratio = interval_of(d, n, 0.05);
         t->baseline = interval_median(base, n);
-        t->predicted = predicted(c, contestant, w, t->baseline, d);
+        t->predicted = predicted_ratio(c, contestant, w, t->baseline, d);
     }
     free(d);
     return true;
 }
 
-/* Tells whether both say the same, and where they do not, why that may be. */
-static const char *opinion(const struct truth *t, enum what w, double margin) {
+/* Says whether prediction and truth agree, and why they may not. */
+static const char *agreement_text(const struct truth *t, enum quantity w,
+                                  double margin) {
     double true_ratio = exp(t->ratio.middle), even = 2 * margin + 0.05;
     bool sure = t->ratio.known && (t->ratio.low > 0 || t->ratio.high < 0);
     if (isnan(t->predicted))
         return "not predicted";
     if (!t->ratio.known)
         return "truth not known: too few rounds";
-    if (!sure || fabs(true_ratio - 1) < (w == CPU ? margin : 0.05)) {
+    if (!sure || fabs(true_ratio - 1) < (w == QUANTITY_CPU ? margin : 0.05)) {
         bool narrow =
             exp(t->ratio.low) > 1 - even && exp(t->ratio.high) < 1 + even;
         return narrow && fabs(t->predicted - 1) < even ? "both about even"
@@ -145,21 +148,22 @@ static const char *opinion(const struct truth *t, enum what w, double margin) {
     }
     if ((t->predicted > 1) == (true_ratio > 1))
         return fabs(t->predicted - true_ratio) < 0.05 ? "agree" : "same sign";
-    return w == CPU ? "differ: the program's own cache misses"
-                    : "differ: memory written later, or other threads' times";
+    return w == QUANTITY_CPU
+               ? "differ: the program's own cache misses"
+               : "differ: memory written later, or other threads' times";
 }
 
 bool compare_program_print(const struct comparison *c, FILE *out) {
-    for (int w = 0; w < WHATS; w++) {
+    for (int w = 0; w < QUANTITIES; w++) {
         fprintf(out, "\nThe program itself, %s beside %s\n%-20s%10s%10s   %s\n",
-                what_title[w],
+                quantity_title[w],
                 compare_contestant_shown(&c->contestants.list[c->baseline]), "",
                 "predicted", "truth", "19 of 20 times");
         for (size_t i = 0; i < c->contestants.count; i++) {
             struct truth t;
             if (i == c->baseline)
                 continue;
-            if (!truth_of(c, i, (enum what)w, &t))
+            if (!truth_of(c, i, (enum quantity)w, &t))
                 return false;
             if (!t.known)
                 continue;
@@ -169,7 +173,8 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
             if (t.ratio.known)
                 fprintf(out, "%.3f to %.3f  ", exp(t.ratio.low),
                         exp(t.ratio.high));
-            fprintf(out, "%s\n", opinion(&t, (enum what)w, c->margin));
+            fprintf(out, "%s\n",
+                    agreement_text(&t, (enum quantity)w, c->margin));
         }
     }
     return true;
@@ -178,15 +183,15 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
 bool compare_program_json(const struct comparison *c, struct tool_json *j) {
     tool_json_begin_array(j, "program");
     for (size_t i = 0; i < c->contestants.count; i++)
-        for (int w = 0; i != c->baseline && w < WHATS; w++) {
+        for (int w = 0; i != c->baseline && w < QUANTITIES; w++) {
             struct truth t;
-            if (!truth_of(c, i, (enum what)w, &t))
+            if (!truth_of(c, i, (enum quantity)w, &t))
                 return false;
             if (!t.known)
                 continue;
             tool_json_begin_object(j, NULL);
             tool_json_string(j, "contestant", c->contestants.list[i].name);
-            tool_json_string(j, "figure", what_key[w]);
+            tool_json_string(j, "figure", quantity_key[w]);
             tool_json_double(j, "baseline", t.baseline);
             tool_json_double(j, "predicted_ratio", t.predicted);
             tool_json_double(j, "true_ratio", exp(t.ratio.middle));
@@ -195,7 +200,7 @@ bool compare_program_json(const struct comparison *c, struct tool_json *j) {
                 tool_json_double(j, "hi", exp(t.ratio.high));
             }
             tool_json_string(j, "opinion",
-                             opinion(&t, (enum what)w, c->margin));
+                             agreement_text(&t, (enum quantity)w, c->margin));
             tool_json_end_object(j);
         }
     tool_json_end_array(j);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --run-program: the program itself under every contestant, beside what the
- * replays of its trace predict.
+ * The program itself under every contestant, beside the predictions that the
+ * replays of its trace make.
  *
  * Threads: one.
  */
@@ -13,16 +13,16 @@
 
 #include <stdio.h>
 
-/* Tells whether COMMAND can be run again: its input is none, a terminal's or a
-   file. false: a message is out. */
+/* Tells whether a command can be run again: its standard input is empty, a
+   terminal, or a file. false: a message was printed. */
 bool compare_program_can_repeat(void);
 
-/* Runs COMMAND under contestant CONTESTANT; what it writes is dropped. false: a
-   message is out, or a stop was requested. */
+/* Runs COMMAND under a contestant and drops its output. false: a message was
+   printed, or a stop was requested. */
 bool compare_program_run(struct comparison *c, char **command, size_t round,
                          size_t contestant);
 
-/* The table of prediction and truth. */
+/* Tables of predicted and true ratios. */
 bool compare_program_print(const struct comparison *c, FILE *out);
 bool compare_program_json(const struct comparison *c, struct tool_json *j);
 

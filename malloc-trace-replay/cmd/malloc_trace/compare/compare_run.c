@@ -26,13 +26,14 @@ double compare_json_number(const struct tool_json_value *object,
     return tool_json_number(tool_json_member(object, key));
 }
 
-/* Works as compare_json_number(); PROBLEM tells of a figure that no run can have. */
-static double figure(const struct tool_json_value *object, const char *key,
-                     char problem[200]) {
+/* Like compare_json_number, for a figure of a run: NAN and PROBLEM if it is out
+   of bounds. */
+static double json_figure(const struct tool_json_value *object, const char *key,
+                          char problem[200]) {
     double v = compare_json_number(object, key);
     if (isnan(v) || (v >= 0 && v <= COMPARE_MOST_FIGURE))
         return v;
-    snprintf(problem, 200, "its %s is %g, which no run has", key, v);
+    snprintf(problem, 200, "its %s is %g, not a figure from 0 to 1e18", key, v);
     return NAN;
 }
 
@@ -42,14 +43,13 @@ uint64_t compare_json_whole(const struct tool_json_value *object,
     return v >= 0 && v < 1.8e19 ? (uint64_t)v : 0;
 }
 
-/* The text at KEY, or "". */
 const char *compare_json_text(const struct tool_json_value *object,
                               const char *key) {
     const char *s = tool_json_text(tool_json_member(object, key));
     return s == NULL ? "" : s;
 }
 
-static void copy(char *out, size_t size, const char *text) {
+static void copy_text(char *out, size_t size, const char *text) {
     snprintf(out, size, "%s", text);
 }
 
@@ -58,7 +58,7 @@ const struct tool_json_value *compare_json_file(const char *path,
     const struct tool_json_value *root = tool_json_read_file(path);
     if (root != NULL &&
         strcmp(compare_json_text(root, "format"), format) != 0) {
-        tool_error("%s: it is no '%s'", path, format);
+        tool_error("%s: not a file of the format \"%s\"", path, format);
         tool_json_read_free(root);
         root = NULL;
     }
@@ -67,10 +67,12 @@ const struct tool_json_value *compare_json_file(const char *path,
 
 #define RUN_FORMAT "malloc-trace run 1"
 
-/* Bytes that are read of what a child writes: far above a long run's JSON. */
+/* Most bytes that are read from a child's output: far above a long run's JSON.
+   */
 #define OUTPUT_MAX ((size_t)1 << 30)
 
-/* A run that takes this many times the baseline's, and so much more, hangs. */
+/* A run that takes HANGS times as long as the baseline's, and HANGS_SECONDS
+   more, hangs. */
 enum { HANGS = 30, HANGS_SECONDS = 15 };
 
 uint64_t compare_run_limit_ns(uint64_t baseline_ns) {
@@ -87,28 +89,29 @@ struct words {
     unsigned count, texts;
 };
 
-static void word(struct words *w, const char *text) {
+static void add_word(struct words *w, const char *text) {
     w->word[w->count++] = (char *)(uintptr_t)text;
 }
 
-static void word_set(struct words *w, const char *option, const char *value) {
+static void add_option(struct words *w, const char *option, const char *value) {
     char *text = w->text[w->texts++];
     snprintf(text, sizeof(w->text[0]), "--%s=%s", option, value);
-    word(w, text);
+    add_word(w, text);
 }
 
-static void word_fd(struct words *w, const char *option, int fd,
-                    const char *suffix) {
+static void add_descriptor_option(struct words *w, const char *option, int fd,
+                                  const char *suffix) {
     char path[40];
     snprintf(path, sizeof(path), "/proc/self/fd/%d%s", fd, suffix);
-    word_set(w, option, path);
+    add_option(w, option, path);
 }
 
-/* The first line that a program wrote to stderr, without its name. */
-static void first_line(int fd, char *out, size_t size) {
+/* Puts the first line that a program wrote to ERR into OUT, without its name.
+   */
+static void first_message(int err, char *out, size_t size) {
     size_t n;
     out[0] = '\0';
-    char *text = tool_child_text(fd, OUTPUT_MAX, &n);
+    char *text = tool_child_text(err, OUTPUT_MAX, &n);
     if (text == NULL)
         return;
     text[strcspn(text, "\n")] = '\0';
@@ -117,12 +120,12 @@ static void first_line(int fd, char *out, size_t size) {
     free(text);
 }
 
-/* Why a run has no figures. */
-static void why_not(const struct tool_child_end *end, int err, char *why,
-                    size_t size) {
+/* Says in WHY why a run has no figures. */
+static void explain_failure(const struct tool_child_end *end, int err,
+                            char *why, size_t size) {
     char how[120], line[300];
     tool_child_end_text(end, how, sizeof(how));
-    first_line(err, line, sizeof(line));
+    first_message(err, line, sizeof(line));
     bool crashed =
         end->error == 0 && !end->timed_out && WIFSIGNALED(end->status);
     if (crashed)
@@ -133,12 +136,12 @@ static void why_not(const struct tool_child_end *end, int err, char *why,
         snprintf(why, size, "%s", how);
 }
 
-struct files {
+struct run_files {
     int result, messages, out;
-    char course[PATH_MAX]; /* a file that replay writes; "": none */
+    char course[PATH_MAX]; /* the file of replay --timeline; "": none */
 };
 
-static bool files_make(struct files *f) {
+static bool run_files_make(struct run_files *f) {
     f->result = tool_child_scratch("result");
     f->messages = tool_child_scratch("messages");
     f->out = tool_child_scratch("run");
@@ -146,7 +149,7 @@ static bool files_make(struct files *f) {
     return f->result >= 0 && f->messages >= 0 && f->out >= 0;
 }
 
-static void files_close(const struct files *f) {
+static void run_files_close(const struct run_files *f) {
     const int all[] = {f->result, f->messages, f->out};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
         if (all[i] >= 0)
@@ -155,7 +158,7 @@ static void files_close(const struct files *f) {
         unlink(f->course);
 }
 
-static void put_documents(struct tool_json *j, const struct files *f) {
+static void put_documents(struct tool_json *j, const struct run_files *f) {
     size_t n;
     char *text = tool_child_text(f->result, OUTPUT_MAX, &n);
     if (text != NULL && text[0] == '{')
@@ -174,9 +177,9 @@ static void put_documents(struct tool_json *j, const struct files *f) {
     close(course);
 }
 
-static bool put(const struct comparison *c, const struct files *f, size_t round,
-                size_t trace, size_t contestant, const char *why,
-                const struct tool_child_end *end) {
+static bool put_run_json(const struct comparison *c, const struct run_files *f,
+                         size_t round, size_t trace, size_t contestant,
+                         const char *why, const struct tool_child_end *end) {
     static struct tool_json j;
     char path[40];
     const struct compare_contestant *entry = &c->contestants.list[contestant];
@@ -206,7 +209,7 @@ static bool put(const struct comparison *c, const struct files *f, size_t round,
     return tool_json_close(&j);
 }
 
-static bool course_make(struct files *f) {
+static bool make_course_file(struct run_files *f) {
     const char *tmp = tool_file_temporary();
     snprintf(f->course, sizeof(f->course), "%s/malloc-trace-XXXXXX.json", tmp);
     int fd = mkostemps(f->course, 5, O_CLOEXEC);
@@ -219,9 +222,9 @@ static bool course_make(struct files *f) {
     return true;
 }
 
-/* Round 0 warms up and looks at memory in the course of the run, which later
-   rounds do without. */
-static bool run_replay(const struct comparison *c, struct files *f,
+/* Round 0 warms up and records memory in the course of the run; later rounds
+   measure latency instead. */
+static bool run_replay(const struct comparison *c, struct run_files *f,
                        size_t round, size_t trace, size_t contestant,
                        struct tool_child_end *end) {
     static char replay[PATH_MAX];
@@ -229,24 +232,24 @@ static bool run_replay(const struct comparison *c, struct files *f,
     const struct compare_trace *t = &c->trace[trace];
     if (replay[0] == '\0' && !tool_own_program("replay", replay))
         return false;
-    word(&w, replay);
-    word(&w, "-q");
-    word_set(&w, "threads", t->mode);
-    word_fd(&w, "json", f->result, "");
+    add_word(&w, replay);
+    add_word(&w, "-q");
+    add_option(&w, "threads", t->mode);
+    add_descriptor_option(&w, "json", f->result, "");
     if (c->touch != NULL)
-        word_set(&w, "touch", c->touch);
+        add_option(&w, "touch", c->touch);
     if (c->speed != NULL)
-        word_set(&w, "speed", c->speed);
+        add_option(&w, "speed", c->speed);
     if (round == 0) {
-        if (!course_make(f))
+        if (!make_course_file(f))
             return false;
-        word(&w, "--timeline");
-        word(&w, f->course);
+        add_word(&w, "--timeline");
+        add_word(&w, f->course);
     } else {
-        word(&w, "--latency");
+        add_word(&w, "--latency");
     }
-    word(&w, "--");
-    word(&w, t->path);
+    add_word(&w, "--");
+    add_word(&w, t->path);
     struct tool_child_spec what = {.argv = w.word,
                                    .in = TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
@@ -259,35 +262,35 @@ static bool run_replay(const struct comparison *c, struct files *f,
 
 char *compare_run_make(struct comparison *c, size_t round, size_t trace,
                        size_t contestant, size_t *size) {
-    struct files f;
+    struct run_files f;
     struct tool_child_end end;
     char why[480];
     char *text = NULL;
     const char *reason = NULL;
     if (c->machine.cpus == 0)
-        compare_machine_look(&c->machine);
+        compare_machine_read(&c->machine);
     if (!compare_contestant_prepare(&c->contestants.list[contestant]))
         return NULL;
     bool good =
-        files_make(&f) && run_replay(c, &f, round, trace, contestant, &end);
-    /* a run that was told to stop has only a part of the figures */
+        run_files_make(&f) && run_replay(c, &f, round, trace, contestant, &end);
+    /* a run that was stopped has only a part of its figures */
     good = good && !tool_stop_requested();
     if (good) {
         int status = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : 255;
         if (end.error != 0 || end.timed_out ||
             (status != TOOL_OK && status != TOOL_DAMAGED)) {
-            why_not(&end, f.messages, why, sizeof(why));
+            explain_failure(&end, f.messages, why, sizeof(why));
             reason = why;
         }
-        good = put(c, &f, round, trace, contestant, reason, &end);
+        good = put_run_json(c, &f, round, trace, contestant, reason, &end);
     }
     if (good)
         text = tool_child_text(f.out, OUTPUT_MAX, size);
-    files_close(&f);
+    run_files_close(&f);
     return text;
 }
 
-/* --- A run is read ------------------------------------------------------- */
+/* --- A run is read -------------------------------------------------------- */
 
 static void take_figures(struct compare_run *run,
                          const struct tool_json_value *replay,
@@ -303,12 +306,12 @@ static void take_figures(struct compare_run *run,
         [METRIC_HUGE] = "huge_bytes",
     };
     for (int m = 0; m < METRICS; m++)
-        run->value[m] = figure(replay, key[m], problem);
+        run->value[m] = json_figure(replay, key[m], problem);
     if (tool_json_is_false(tool_json_member(replay, "peak_rss_known")))
         run->value[METRIC_PEAK_RSS] = NAN;
-    double ops =
-        figure(replay, "ops", problem) - figure(replay, "apart_ops", problem);
-    double own_ns = figure(replay, "replayer_cpu_ns", problem);
+    double ops = json_figure(replay, "ops", problem) -
+                 json_figure(replay, "apart_ops", problem);
+    double own_ns = json_figure(replay, "replayer_cpu_ns", problem);
     run->own_ns = ops >= 1 ? own_ns / ops : NAN;
 }
 
@@ -320,12 +323,12 @@ static void take_trace(struct compare_trace *t,
     t->threads = compare_json_whole(replay, "threads");
 }
 
-/* Reads a moment; false: it lacks a figure, or PROBLEM tells of one. */
-static bool moment_of(const struct tool_json_value *at,
-                      struct compare_moment *m, char problem[200]) {
-    m->ns = figure(at, "recorded_ns", problem);
-    m->live_bytes = figure(at, "live_bytes", problem);
-    m->rss_bytes = figure(at, "rss_bytes", problem);
+/* Reads a moment. false: a figure is missing, or out of bounds with PROBLEM. */
+static bool read_moment(const struct tool_json_value *at,
+                        struct compare_moment *m, char problem[200]) {
+    m->ns = json_figure(at, "recorded_ns", problem);
+    m->live_bytes = json_figure(at, "live_bytes", problem);
+    m->rss_bytes = json_figure(at, "rss_bytes", problem);
     return !isnan(m->ns) && !isnan(m->live_bytes) && !isnan(m->rss_bytes);
 }
 
@@ -340,7 +343,8 @@ static void take_course(struct compare_course *course,
         return;
     for (const struct tool_json_value *v = tool_json_first(list); v != NULL;
          v = tool_json_next(v))
-        course->count += moment_of(v, &course->moment[course->count], problem);
+        course->count +=
+            read_moment(v, &course->moment[course->count], problem);
     TCM_ASSERT(course->count <= n);
 }
 
@@ -349,28 +353,29 @@ static void take_machine(struct comparison *c,
     struct compare_machine machine = {
         .cpus = compare_json_whole(m, "cpus"),
         .memory_bytes = compare_json_whole(m, "memory_bytes")};
-    copy(machine.host, sizeof(machine.host), compare_json_text(m, "host"));
-    copy(machine.processor, sizeof(machine.processor),
-         compare_json_text(m, "processor"));
-    copy(machine.kernel, sizeof(machine.kernel),
-         compare_json_text(m, "kernel"));
-    copy(machine.c_library, sizeof(machine.c_library),
-         compare_json_text(m, "c_library"));
-    copy(machine.huge_pages, sizeof(machine.huge_pages),
-         compare_json_text(m, "huge_pages"));
-    copy(machine.governor, sizeof(machine.governor),
-         compare_json_text(m, "governor"));
+    copy_text(machine.host, sizeof(machine.host), compare_json_text(m, "host"));
+    copy_text(machine.processor, sizeof(machine.processor),
+              compare_json_text(m, "processor"));
+    copy_text(machine.kernel, sizeof(machine.kernel),
+              compare_json_text(m, "kernel"));
+    copy_text(machine.c_library, sizeof(machine.c_library),
+              compare_json_text(m, "c_library"));
+    copy_text(machine.huge_pages, sizeof(machine.huge_pages),
+              compare_json_text(m, "huge_pages"));
+    copy_text(machine.governor, sizeof(machine.governor),
+              compare_json_text(m, "governor"));
     if (c->machine.cpus == 0)
         c->machine = machine;
-    else if (!compare_machine_is_alike(&c->machine, &machine))
+    else if (!compare_machine_is_like(&c->machine, &machine))
         c->unlike++;
 }
 
-/* An allocator that says no has less to do than the others. */
+/* Tells whether the figures of a run can be compared: an allocator that refuses
+   requests has less to do than others. */
 static bool is_usable(const struct tool_json_value *replay, char why[200]) {
     double refused = compare_json_number(replay, "failed_allocations");
     if (!tool_json_is_object(replay))
-        snprintf(why, 200, "it ended the replay before there was a result");
+        snprintf(why, 200, "it ended the replay without a result");
     else if (refused > 0)
         snprintf(why, 200, "it refused %.0f of %.0f requests", refused,
                  compare_json_number(replay, "ops"));
@@ -387,28 +392,30 @@ course_of(const struct tool_json_value *root) {
     return tool_json_member(tool_json_member(root, "timeline"), "timeline");
 }
 
-/* Tells whether all figures are such as runs have: what is drawn and written of
-   them does not look again. */
-static bool is_sensible(const struct tool_json_value *root, char problem[200]) {
+/* Tells whether all figures are in their bounds. Pages and tables rely on
+   that. */
+static bool has_sane_figures(const struct tool_json_value *root,
+                             char problem[200]) {
     const struct tool_json_value *replay = tool_json_member(root, "replay");
     struct compare_run run;
     struct compare_moment moment;
     problem[0] = '\0';
     take_figures(&run, replay, problem);
-    (void)figure(replay, "failed_allocations", problem);
-    (void)figure(replay, "recorded_cpu_ns", problem);
+    (void)json_figure(replay, "failed_allocations", problem);
+    (void)json_figure(replay, "recorded_cpu_ns", problem);
     for (int q = 0; q < COMPARE_QUANTILES; q++)
-        (void)figure(latency_of(replay), compare_quantile_key[q], problem);
+        (void)json_figure(latency_of(replay), compare_quantile_key[q], problem);
     for (const struct tool_json_value *v = tool_json_first(course_of(root));
          v != NULL; v = tool_json_next(v))
-        (void)moment_of(v, &moment, problem);
+        (void)read_moment(v, &moment, problem);
     return problem[0] == '\0';
 }
 
-/* The result of a run, as of compare_result_take; NULL: it is none. */
+/* Parses the result of a run, with the parameters of compare_run_take. NULL: it
+   is none, PROBLEM says why. */
 static const struct tool_json_value *
-result_of(const struct comparison *c, const char *text, size_t n, size_t round,
-          size_t trace, size_t contestant, char problem[200]) {
+parse_result(const struct comparison *c, const char *text, size_t n,
+             size_t round, size_t trace, size_t contestant, char problem[200]) {
     const struct tool_json_value *root = tool_json_read(text, n, problem);
     if (root == NULL)
         return NULL;
@@ -420,22 +427,22 @@ result_of(const struct comparison *c, const char *text, size_t n, size_t round,
         compare_json_whole(root, "trace_number") == c->trace[trace].number;
     if (!good)
         snprintf(problem, 200, "it is not the result of this run");
-    if (good && is_sensible(root, problem))
+    if (good && has_sane_figures(root, problem))
         return root;
     tool_json_read_free(root);
     return NULL;
 }
 
-bool compare_result_is(const struct comparison *c, const char *text, size_t n,
-                       size_t round, size_t trace, size_t contestant,
-                       char problem[200]) {
+bool compare_run_is(const struct comparison *c, const char *text, size_t n,
+                    size_t round, size_t trace, size_t contestant,
+                    char problem[200]) {
     const struct tool_json_value *root =
-        result_of(c, text, n, round, trace, contestant, problem);
+        parse_result(c, text, n, round, trace, contestant, problem);
     tool_json_read_free(root);
     return root != NULL;
 }
 
-/* Quantiles count if a run has all of them. */
+/* Adds the quantiles of a run that has all of them. */
 static void take_latency(struct comparison *c, size_t contestant,
                          const struct tool_json_value *all) {
     double v[COMPARE_QUANTILES];
@@ -449,13 +456,13 @@ static void take_latency(struct comparison *c, size_t contestant,
     c->latencies[contestant]++;
 }
 
-bool compare_result_take(struct comparison *c, const char *text, size_t n,
-                         size_t round, size_t trace, size_t contestant,
-                         char problem[200]) {
+bool compare_run_take(struct comparison *c, const char *text, size_t n,
+                      size_t round, size_t trace, size_t contestant,
+                      char problem[200]) {
     struct compare_run *run = comparison_run(c, round, trace, contestant);
     struct compare_contestant *entry = &c->contestants.list[contestant];
     const struct tool_json_value *root =
-        result_of(c, text, n, round, trace, contestant, problem);
+        parse_result(c, text, n, round, trace, contestant, problem);
     if (root == NULL)
         return false;
     const struct tool_json_value *replay = tool_json_member(root, "replay");
@@ -481,7 +488,8 @@ bool compare_result_take(struct comparison *c, const char *text, size_t n,
         c->trace[trace].recorded_cpu_ns = recorded;
     const char *version = compare_json_text(replay, "allocator");
     if (c->version[contestant][0] == '\0')
-        copy(c->version[contestant], sizeof(c->version[contestant]), version);
+        copy_text(c->version[contestant], sizeof(c->version[contestant]),
+                  version);
     else if (strncmp(c->version[contestant], version,
                      sizeof(c->version[contestant]) - 1) != 0)
         c->other_versions++;
@@ -494,19 +502,18 @@ bool compare_result_take(struct comparison *c, const char *text, size_t n,
     return true;
 }
 
-/* --- Who serves malloc --------------------------------------------------- */
+/* --- The library in charge of malloc -------------------------------------- */
 
-/* The library that answers is the one that was asked for, whatever its links
-   are called. */
+/* Tells whether two paths, which may be links, lead to one file. */
 static bool is_same_file(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
 }
 
-/* Reads the answer of `malloc-trace allocator`: whether malloc was taken over,
-   by a wrapper around the C library's or not, the library, and why not. false:
-   TEXT is none. */
+/* Reads the answer of `malloc-trace allocator`: malloc was taken over or not,
+   by a wrapper around the C library's or not; the library; and why malloc was
+   not taken over. false: TEXT is no answer. */
 static bool read_answer(const char *text, size_t n, bool *took_over,
                         bool *wraps, char library[PATH_MAX], char why[256]) {
     char problem[200];
@@ -515,13 +522,13 @@ static bool read_answer(const char *text, size_t n, bool *took_over,
         return false;
     *took_over = tool_json_is_true(tool_json_member(root, "took_over"));
     *wraps = tool_json_is_true(tool_json_member(root, "wraps_c_library"));
-    copy(library, PATH_MAX, compare_json_text(root, "library"));
-    copy(why, 256, compare_json_text(root, "why"));
+    copy_text(library, PATH_MAX, compare_json_text(root, "library"));
+    copy_text(why, 256, compare_json_text(root, "why"));
     tool_json_read_free(root);
     return library[0] != '\0';
 }
 
-static bool check(struct compare_contestant *c) {
+static bool check_taken_over(struct compare_contestant *c) {
     static char program[PATH_MAX];
     char library[PATH_MAX], why[256], path[40];
     size_t n;
@@ -545,16 +552,17 @@ static bool check(struct compare_contestant *c) {
     char *text = made ? tool_child_text(answer, OUTPUT_MAX, &n) : NULL;
     if (text != NULL && !tool_stop_requested()) {
         if (!read_answer(text, n, &took_over, &c->wraps, library, why)) {
-            why_not(&end, messages, why, sizeof(why));
-            compare_contestant_out(c, "%s", why);
+            explain_failure(&end, messages, why, sizeof(why));
+            compare_contestant_exclude(c, "%s", why);
         } else if (c->library[0] != '\0' && !is_same_file(library, c->library))
-            compare_contestant_out(
+            compare_contestant_exclude(
                 c,
                 "it did not take malloc over: malloc comes from "
                 "%s",
                 library);
         else if (!took_over)
-            compare_contestant_out(c, "it did not take malloc over: %s", why);
+            compare_contestant_exclude(c, "it did not take malloc over: %s",
+                                       why);
     }
     free(text);
     close(answer);
@@ -565,12 +573,12 @@ static bool check(struct compare_contestant *c) {
 bool compare_run_check_contestants(struct comparison *c) {
     for (size_t i = 0; i < c->contestants.count; i++)
         if (c->contestants.list[i].why == NULL &&
-            !check(&c->contestants.list[i]))
+            !check_taken_over(&c->contestants.list[i]))
             return false;
     return true;
 }
 
-/* --- What they do with blocks -------------------------------------------- */
+/* --- Faults with blocks --------------------------------------------------- */
 
 static bool check_blocks(const struct compare_trace *t,
                          struct compare_contestant *entry, uint64_t limit_ns,
@@ -590,14 +598,14 @@ static bool check_blocks(const struct compare_trace *t,
                                    .out = TOOL_CHILD_NULL,
                                    .err = messages};
     bool made = compare_contestant_run(entry, false, &what, limit_ns, &end);
-    /* A check that cannot be made, for lack of memory, finds no fault. */
+    /* a check that fails for lack of memory finds no fault */
     if (made && end.error == 0 && !end.timed_out && WIFEXITED(end.status) &&
         WEXITSTATUS(end.status) == TOOL_ALLOCATOR) {
-        first_line(messages, line, sizeof(line));
-        compare_contestant_out(entry, "it is at fault: %s", line);
+        first_message(messages, line, sizeof(line));
+        compare_contestant_exclude(entry, "it is at fault: %s", line);
     } else if (made && end.timed_out) {
         tool_child_end_text(&end, line, sizeof(line));
-        compare_contestant_out(entry, "it hangs: the replay %s", line);
+        compare_contestant_exclude(entry, "it hangs: the replay %s", line);
     }
     *took_ns = end.wall_ns;
     close(messages);

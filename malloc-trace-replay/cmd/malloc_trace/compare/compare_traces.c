@@ -53,8 +53,8 @@ void compare_traces_remove_folder(const char *folder) {
 
 /* --- One trace ------------------------------------------------------------ */
 
-/* Operations and threads. */
-static bool look(struct comparison *c, struct compare_trace *t) {
+/* Reads T, for its numbers of operations and threads. */
+static bool scan_trace(struct comparison *c, struct compare_trace *t) {
     static struct info_file f;
     struct tool_input *in = format_open(t->path);
     if (in == NULL) {
@@ -78,14 +78,15 @@ static bool look(struct comparison *c, struct compare_trace *t) {
     return good;
 }
 
-static bool take_bytes(void *ctx, const void *data, size_t n) {
+static bool write_sorted(void *ctx, const void *data, size_t n) {
     return tool_output_write(ctx, data, n);
 }
 
-/* Sorts the raw trace NAME into the file OUT, once for all runs. What is known
-   of it then is put to T, which is not read again. */
-static bool order(struct comparison *c, struct compare_trace *t,
-                  const char *name, const char *out_name) {
+/* Sorts the raw trace NAME into the file OUT_NAME, once for all runs. The
+   numbers that the sorter knows go into T, so that OUT_NAME need not be
+   scanned. */
+static bool sort_trace(struct comparison *c, struct compare_trace *t,
+                       const char *name, const char *out_name) {
     struct tool_output *out = tool_output_open(
         out_name,
         mtf_compress_available() ? TOOL_OUTPUT_LZ4 : TOOL_OUTPUT_PLAIN);
@@ -95,7 +96,7 @@ static bool order(struct comparison *c, struct compare_trace *t,
     }
     enum sorter_step step = SORTER_FAILED;
     struct sorter *s = sorter_new(&(struct sorter_options){
-        .name = name, .quiet = true, .write = take_bytes, .ctx = out});
+        .name = name, .quiet = true, .write = write_sorted, .ctx = out});
     if (s != NULL)
         while ((step = sorter_step(s)) == SORTER_MORE)
             continue;
@@ -122,9 +123,9 @@ static bool order(struct comparison *c, struct compare_trace *t,
     return good && error == 0 && !tool_stop_requested();
 }
 
-/* The absolute name of a processed or foreign trace in *PATH. False: it is raw,
-   or none at all. */
-static bool is_ready(const char *name, char path[PATH_MAX], int *error) {
+/* Puts the absolute name of a processed or foreign trace into PATH. false: NAME
+   is a raw trace, or none, with errno in *ERROR. */
+static bool is_replayable(const char *name, char path[PATH_MAX], int *error) {
     struct trace t;
     *error = 0;
     if (!trace_open(&t, name, NULL)) {
@@ -138,17 +139,11 @@ static bool is_ready(const char *name, char path[PATH_MAX], int *error) {
     return ready;
 }
 
-static void remove_last(struct comparison *c) {
-    c->traces--;
-    free(c->trace[c->traces].path);
-    free(c->trace[c->traces].name);
-}
-
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *folder) {
     char path[PATH_MAX], real_folder[PATH_MAX], out[2 * PATH_MAX];
     int error;
-    bool ready = is_ready(name, path, &error);
+    bool ready = is_replayable(name, path, &error);
     if (error == 0 && !ready && realpath(folder, real_folder) == NULL)
         error = errno;
     if (error != 0) {
@@ -160,13 +155,13 @@ bool compare_traces_add(struct comparison *c, const char *name,
     if (!comparison_add_trace(c, ready ? path : out, name))
         return false;
     struct compare_trace *t = &c->trace[c->traces - 1];
-    bool good = ready ? look(c, t) : order(c, t, name, out);
+    bool good = ready ? scan_trace(c, t) : sort_trace(c, t, name, out);
     if (good && t->ops == 0) {
-        tool_error("%s: there are no operations in it", t->name);
+        tool_error("%s: the trace has no operations", t->name);
         good = false;
     }
     if (!good)
-        remove_last(c);
+        comparison_remove_trace(c);
     return good;
 }
 
@@ -179,9 +174,9 @@ void compare_traces_set_modes(struct comparison *c) {
 
 /* --- A command ------------------------------------------------------------ */
 
-/* The names of the recordings in FOLDER, which end in .raw; those of which only
-   the spool is there, too. */
-static size_t recordings(const char *folder, char ***names) {
+/* Lists the recordings in FOLDER, whose names end in .raw, including those of
+   which only the spool was left. Returns their number. */
+static size_t list_recordings(const char *folder, char ***names) {
     size_t n = 0, room = 0;
     struct dirent *entry;
     DIR *dir = opendir(folder);
@@ -208,8 +203,8 @@ static size_t recordings(const char *folder, char ***names) {
     return n;
 }
 
-/* Traces of little work say little: what has less than a twentieth of the
-   largest one's operations goes. */
+/* Removes traces with less than a twentieth of the largest one's operations:
+   their figures are mostly those of start and end. */
 static void keep_large(struct comparison *c) {
     uint64_t most = 0;
     size_t kept = 0;
@@ -248,7 +243,7 @@ bool compare_traces_record(struct comparison *c, char **command,
     }
     size_t used = 0;
     for (const char *f = folder; *f != '\0'; f++) {
-        if (*f == '%') /* none of the pattern */
+        if (*f == '%') /* a literal one */
             pattern[used++] = '%';
         pattern[used++] = *f;
     }
@@ -272,7 +267,7 @@ bool compare_traces_record(struct comparison *c, char **command,
         return false;
     *status = end.status;
     char **names = NULL;
-    size_t count = recordings(folder, &names);
+    size_t count = list_recordings(folder, &names);
     for (size_t i = 0; i < count; i++) {
         if (good && !tool_stop_requested() &&
             compare_traces_add(c, names[i], folder)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The traces of a comparison: recorded from a command, ordered where they are
- * raw, and looked at.
+ * The traces of a comparison: recorded from a command, sorted where they are
+ * raw, and checked.
  *
  * Threads: one.
  */
@@ -10,20 +10,20 @@
 
 #include "cmd/malloc_trace/compare/compare_model.h"
 
-/* A folder for files of the comparison. false: a message is out. */
+/* Makes a folder for files of the comparison. false: a message was printed. */
 bool compare_traces_make_folder(char folder[PATH_MAX]);
 /* Removes it with its files. */
 void compare_traces_remove_folder(const char *folder);
 
 /* Adds the trace NAME. A raw one is sorted into FOLDER once, so that each run
-   reads what is sorted. False: a message is out. */
+   reads the sorted form. false: a message was printed. */
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *folder);
 
 /*
  * Records COMMAND, which has this process's descriptors, but OUT for standard
  * output, and adds the traces of the processes that did most of the work.
- * *STATUS: as from wait. false: a message is out.
+ * *STATUS: as from wait. false: a message was printed.
  */
 bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, int out, int *status);

@@ -20,9 +20,9 @@ double compare_verdict_figure(const struct comparison *c, size_t round,
     return run->value[m] - (m == METRIC_TIME ? c->trace[trace].own_ns : 0);
 }
 
-/* Figure as a side of a ratio: never 0. */
-static double figure_of(const struct comparison *c, size_t round, size_t trace,
-                        size_t contestant, enum compare_metric m) {
+/* A figure for a ratio: never 0. */
+static double ratio_side(const struct comparison *c, size_t round, size_t trace,
+                         size_t contestant, enum compare_metric m) {
     double v = compare_verdict_figure(c, round, trace, contestant, m);
     return isnan(v) || v > compare_metric[m].least ? v
                                                    : compare_metric[m].least;
@@ -40,8 +40,9 @@ double compare_verdict_middle(const struct comparison *c, size_t trace,
     return n == 0 ? NAN : interval_median(room, n);
 }
 
-/* The contestant that programs are recorded under; SIZE_MAX: none. Its name may
-   be any, and on a machine that merges its path leads nowhere. */
+/* The contestant whose library records programs; SIZE_MAX: none. Its version
+   identifies it: the user chooses its name, and on a machine that merges
+   results its path may not exist. */
 static size_t recording_library(const struct comparison *c) {
     for (size_t i = 0; i < c->contestants.count; i++)
         if (c->contestants.list[i].envs == 0 &&
@@ -69,7 +70,7 @@ double compare_verdict_malloc_percent(const struct comparison *c,
     return rest > 0 && here > 0 ? 100 * here / (rest + here) : NAN;
 }
 
-static size_t measured_metrics(const struct comparison *c) {
+static size_t count_measured_metrics(const struct comparison *c) {
     size_t count = 0;
     for (int m = 0; m < METRICS; m++) {
         bool any = false;
@@ -81,8 +82,8 @@ static size_t measured_metrics(const struct comparison *c) {
     return count == 0 ? 1 : count;
 }
 
-/* The contestants that are held against the baseline. */
-static double others_of(const struct comparison *c) {
+/* Number of contestants that are compared with the baseline, at least 1. */
+static double count_others(const struct comparison *c) {
     size_t others = 0;
     for (size_t i = 0; i < c->contestants.count; i++)
         others += i != c->baseline && c->contestants.list[i].why == NULL;
@@ -108,23 +109,24 @@ bool compare_verdict_prepare(struct comparison *c) {
         c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
     }
     free(own);
-    c->alpha = (1 - c->confidence) / others_of(c) / (double)measured_metrics(c);
+    c->alpha = (1 - c->confidence) / count_others(c) /
+               (double)count_measured_metrics(c);
     TCM_ASSERT(c->alpha > 0 && c->alpha < 1);
     return true;
 }
 
 size_t compare_verdict_least_rounds(const struct comparison *c) {
-    return interval_least((1 - c->confidence) / others_of(c) / METRICS);
+    return interval_least((1 - c->confidence) / count_others(c) / METRICS);
 }
 
 /* --- Differences ---------------------------------------------------------- */
 
 struct pairs {
     double *difference; /* [trace * rounds + round - 1], NAN: none */
-    double *figure;     /* the contestant's, and then the baseline's */
+    double *figure; /* of the contestant, followed by those of the baseline */
     double *by_trace;
     double *room;
-    bool *counts; /* traces that have some */
+    bool *counts; /* of each trace: it has differences */
 };
 
 static bool pairs_make(const struct comparison *c, size_t contestant,
@@ -145,8 +147,8 @@ static bool pairs_make(const struct comparison *c, size_t contestant,
     for (size_t t = 0; t < c->traces; t++) {
         for (size_t r = 1; r <= c->rounds; r++) {
             size_t i = t * c->rounds + r - 1;
-            double x = figure_of(c, r, t, contestant, m);
-            double y = figure_of(c, r, t, base, m);
+            double x = ratio_side(c, r, t, contestant, m);
+            double y = ratio_side(c, r, t, base, m);
             p->figure[i] = x;
             p->figure[n + i] = y;
             p->difference[i] = log(x) - log(y);
@@ -161,8 +163,8 @@ static void pairs_free(struct pairs *p) {
     free(p->counts);
 }
 
-/* The geometric mean over traces of the middle of the rounds. FROM: figures of
-   one contestant. */
+/* The geometric mean over traces of the middle of the rounds. FROM: the figures
+   of one contestant in P. */
 static double typical_of(const struct comparison *c, const struct pairs *p,
                          const double *from) {
     double sum = 0;
@@ -180,8 +182,10 @@ static double typical_of(const struct comparison *c, const struct pairs *p,
     return traces == 0 ? NAN : exp(sum / (double)traces);
 }
 
-/* The differences of the rounds in which every trace that counts has one. */
-static size_t by_round(const struct comparison *c, struct pairs *p) {
+/* Puts one difference for each round in which all traces that count have one
+   into P->room: their mean. Returns the number of differences. */
+static size_t differences_by_round(const struct comparison *c,
+                                   struct pairs *p) {
     size_t n = 0;
     for (size_t r = 0; r < c->rounds; r++) {
         double sum = 0;
@@ -197,7 +201,10 @@ static size_t by_round(const struct comparison *c, struct pairs *p) {
     return n;
 }
 
-static size_t by_trace(const struct comparison *c, struct pairs *p) {
+/* Puts one difference for each trace into P->by_trace: the middle of its
+   rounds. Returns the number of differences. */
+static size_t differences_by_trace(const struct comparison *c,
+                                   struct pairs *p) {
     size_t n = 0;
     for (size_t t = 0; t < c->traces; t++) {
         size_t have = 0;
@@ -212,8 +219,8 @@ static size_t by_trace(const struct comparison *c, struct pairs *p) {
 
 /* --- The verdict ---------------------------------------------------------- */
 
-static enum compare_verdict_kind kind_of(const struct compare_verdict *v,
-                                         double margin) {
+static enum compare_verdict_kind
+kind_of_interval(const struct compare_verdict *v, double margin) {
     if (!v->has_interval)
         return VERDICT_NOT_SHOWN;
     if (v->low > 1 && v->high > 1 + margin)
@@ -236,9 +243,9 @@ bool compare_verdict_between(const struct comparison *c, size_t contestant,
     if (!pairs_make(c, contestant, base, m, &p))
         return false;
     size_t cells = c->traces * c->rounds;
-    size_t n = by_round(c, &p);
+    size_t n = differences_by_round(c, &p);
     if (n < interval_least(c->alpha) && c->traces > n) {
-        size_t traces = by_trace(c, &p);
+        size_t traces = differences_by_trace(c, &p);
         if (traces >= interval_least(c->alpha) || n == 0) {
             for (size_t i = 0; i < traces; i++)
                 p.room[i] = p.by_trace[i];
@@ -265,7 +272,7 @@ bool compare_verdict_between(const struct comparison *c, size_t contestant,
     v->baseline = typical_of(c, &p, p.figure + cells);
     v->of_none = v->baseline <= compare_metric[m].least &&
                  v->typical > compare_metric[m].least;
-    v->kind = kind_of(v, c->margin);
+    v->kind = kind_of_interval(v, c->margin);
     TCM_ASSERT(contestant != base || v->kind == VERDICT_NO_WORSE ||
                v->kind == VERDICT_NOT_SHOWN);
     pairs_free(&p);
@@ -301,7 +308,9 @@ static int rank_compare(const void *a, const void *b) {
     return x->contestant < y->contestant ? -1 : x->contestant > y->contestant;
 }
 
-size_t compare_verdict_rank(const struct comparison *c, size_t *order) {
+/* Puts the contestants with figures into ORDER, the least time first. Returns
+   their number. */
+static size_t rank_contestants(const struct comparison *c, size_t *order) {
     size_t n = 0;
     struct rank *rank = calloc(c->contestants.count, sizeof(*rank));
     if (rank == NULL) {
@@ -324,7 +333,7 @@ size_t compare_verdict_rank(const struct comparison *c, size_t *order) {
     return n;
 }
 
-static bool any_on(const bool *on, size_t n) {
+static bool any_true(const bool *on, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (on[i])
             return true;
@@ -345,12 +354,12 @@ void compare_verdict_frontier(const struct comparison *c, bool *on) {
             ratio[2 * i + 1] = memory.ratio;
         }
     }
-    bool some = any_on(on, n);
+    bool some = any_true(on, n);
     for (size_t i = 0; ratio != NULL && i < n; i++)
         for (size_t k = 0; k < n && on[i]; k++)
             on[i] = ratio[2 * k] == 0 || ratio[2 * k] >= ratio[2 * i] ||
                     ratio[2 * k + 1] >= ratio[2 * i + 1];
-    TCM_ASSERT(ratio == NULL || any_on(on, n) == some);
+    TCM_ASSERT(ratio == NULL || any_true(on, n) == some);
     free(ratio);
 }
 
@@ -374,7 +383,7 @@ bool compare_sheet_make(const struct comparison *c, struct compare_sheet *s) {
                 compare_sheet_free(s);
                 return false;
             }
-    s->ranked = compare_verdict_rank(c, s->order);
+    s->ranked = rank_contestants(c, s->order);
     return true;
 }
 
