@@ -52,7 +52,7 @@ unlisted() {
 # Lines of the page's tables of messages.
 unsaid() {
     said | sed "s/^[^:]*: //" >"$work/said"
-    sed -n '/^## What it says/,/^## /p' "$top_srcdir/doc/tracing.md" |
+    sed -n '/^## Messages/,/^## /p' "$top_srcdir/doc/tracing.md" |
         sed -n 's/^| `\([^`]*\)` |.*/\1/p' |
         sed 's/ NAME.*//; s/: REASON.*//' | while IFS= read -r text; do
         grep -qxF "$text" "$work/said" || echo "nobody says: $text"
