@@ -45,6 +45,7 @@ malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
 malloc-trace-replay/cmd/malloc_trace/compare/ 0
 tests/integration/compare/ 0
+malloc-trace-replay/cmd/replay/ 0
 malloc-trace-replay/ 126
 tests/ 77
 bench/ 10

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Figures that are compared, as keys of a run's JSON. */
+/* Compared figures, by their keys in the JSON of a run. */
 enum { WALL, CPU, PEAK, FIGURES };
 static const char *const figure_key[FIGURES] = {"wall_ns", "cpu_ns",
                                                 "peak_rss_bytes"};
@@ -33,9 +33,10 @@ struct repeat {
     uint64_t wanted, made;
     char **text;                  /* JSON of each run */
     uint64_t *value[FIGURES];     /* of each run */
-    char **words;                 /* of the command line */
-    char word[64];                /* the one that differs from run to run */
-    int status;                   /* the worst of the runs */
+    char **words;                 /* command line of a run */
+    char word[64];                /* word of the command line that differs from
+                                     run to run */
+    int status;                   /* worst exit status of the runs */
     char allocator[256];          /* of the first run */
     uint64_t ops;                 /* likewise */
     bool interrupted, incomplete; /* a run was */
@@ -54,8 +55,8 @@ char **replay_again_words(int argc, char **argv) {
     return words;
 }
 
-/* The name by which this program was executed: where the loader was called to
-   run it, /proc/self/exe is the loader. */
+/* Returns the name by which this program was executed. /proc/self/exe is the
+   loader where the loader was called to run the program. */
 static const char *again_file(void) {
     const char *name = (const char *)getauxval(AT_EXECFN);
     return name != NULL ? name : "/proc/self/exe";
@@ -99,7 +100,7 @@ bool replay_repeat_name(char *to, size_t size, const char *name,
     const char *slash = strrchr(name, '/');
     const char *dot = strrchr(name, '.');
     size_t length = strlen(name);
-    /* a dot in front of a file's name begins no ending */
+    /* A dot in front of a file's name begins no ending. */
     const char *first = slash == NULL ? name : slash + 1;
     size_t stem = dot == NULL || dot <= first ? length : (size_t)(dot - name);
     int n = snprintf(to, size, "%.*s.%llu%s", (int)stem, name,
@@ -111,9 +112,9 @@ bool replay_repeat_name(char *to, size_t size, const char *name,
 
 #define CHUNK_BYTES ((size_t)1 << 20)
 
-/* Zeroed memory that is kept to the end, none of the allocator under test.
-   NULL: out of memory. */
-static void *piece(size_t bytes) {
+/* Returns zeroed memory, which is kept to the end and does not come from the
+   allocator under test. NULL: out of memory. */
+static void *repeat_alloc(size_t bytes) {
     static char *at;
     static size_t left;
     bytes = tcm_align_up(bytes, 16);
@@ -130,21 +131,21 @@ static void *piece(size_t bytes) {
     return at - bytes;
 }
 
-/* The file FD with a null byte behind. NULL: out of memory. */
-static char *read_whole(int fd, size_t *size) {
+/* Reads file FD, with a null byte behind. NULL: out of memory. */
+static char *read_file_whole(int fd, size_t *size) {
     size_t room = tool_child_size(fd) + 1;
-    char *text = piece(room);
+    char *text = repeat_alloc(room);
     *size = text != NULL ? tool_child_read(fd, text, room) : 0;
     return text;
 }
 
 /* --- A run ---------------------------------------------------------------- */
 
-/* A later run mostly says what the first one said, so its messages are shown
-   only if it ends otherwise. */
+/* Shows the messages of a later run, which mostly repeat those of the first
+   run; so only if it ended otherwise. */
 static void show_messages(int messages) {
     size_t size = 0;
-    char *text = read_whole(messages, &size);
+    char *text = read_file_whole(messages, &size);
     if (text != NULL)
         (void)tcm_io_write_all(STDERR_FILENO, text, size);
 }
@@ -154,8 +155,8 @@ static uint64_t whole_of(const struct tool_json_value *root, const char *key) {
     return n >= 0 && n < 1.8e19 ? (uint64_t)n : 0;
 }
 
-/* Takes the account of a run, TEXT of SIZE bytes. False: it is none; a message
-   was printed. */
+/* Takes the result of a run, TEXT of SIZE bytes. False: it is none, after a
+   message. */
 static bool take_run(struct repeat *r, char *text, size_t size) {
     char problem[TOOL_JSON_READ_PROBLEM];
     const struct tool_json_value *root = tool_json_read(text, size, problem);
@@ -179,8 +180,8 @@ static bool take_run(struct repeat *r, char *text, size_t size) {
     return true;
 }
 
-/* Makes one run, whose JSON goes to the descriptor RESULT. False: a message was
-   printed. */
+/* Makes one run, whose JSON goes to descriptor RESULT. False: it failed, after
+   a message. */
 static bool run_once(struct repeat *r, int result, int messages) {
     struct tool_child_end end;
     const struct tool_child_spec what = {.file = again_file(),
@@ -217,19 +218,19 @@ static bool run_once(struct repeat *r, int result, int messages) {
         return false;
     if (status > r->status)
         r->status = status;
-    char *text = read_whole(result, &size);
+    char *text = read_file_whole(result, &size);
     if (text == NULL) {
         tool_error("out of memory");
         return false;
     }
-    /* a run that could not begin has said why, and left nothing */
+    /* A run that could not begin has printed why, and left nothing. */
     return size != 0 && take_run(r, text, size);
 }
 
 /* --- The account ---------------------------------------------------------- */
 
-/* The C library's qsort asks for memory. */
-static void sort(uint64_t *v, size_t n) {
+/* Sorts in place of qsort of the C library, which allocates. */
+static void sort_u64(uint64_t *v, size_t n) {
     for (size_t gap = n / 2; gap != 0; gap /= 2)
         for (size_t i = gap; i < n; i++) {
             uint64_t one = v[i];
@@ -243,7 +244,7 @@ static void sort(uint64_t *v, size_t n) {
 static struct figure figure_of(struct repeat *r, unsigned f) {
     uint64_t *v = r->value[f];
     size_t n = r->made;
-    sort(v, n);
+    sort_u64(v, n);
     return (struct figure){v[0], (v[(n - 1) / 2] + v[n / 2]) / 2, v[n - 1]};
 }
 
@@ -254,8 +255,8 @@ static void print_figure(FILE *out, const char *name, struct figure f,
             text(&b, f.median), text(&c, f.most));
 }
 
-static void print_all(const struct repeat *r, const struct figure *f,
-                      FILE *out) {
+static void print_figures(const struct repeat *r, const struct figure *f,
+                          FILE *out) {
     struct tool_text a;
     char title[48];
     if (r->allocator[0] != '\0')
@@ -269,8 +270,8 @@ static void print_all(const struct repeat *r, const struct figure *f,
     print_figure(out, "peak memory", f[PEAK], tool_text_bytes);
 }
 
-static void json_all(const struct repeat *r, const struct figure *f,
-                     struct tool_json *j) {
+static void json_figures(const struct repeat *r, const struct figure *f,
+                         struct tool_json *j) {
     tool_json_begin_object(j, NULL);
     tool_json_u64(j, "repeat", r->wanted);
     tool_json_bool(j, "complete", r->made == r->wanted && !r->incomplete);
@@ -291,15 +292,15 @@ static void json_all(const struct repeat *r, const struct figure *f,
 
 /* --- All ------------------------------------------------------------------ */
 
-static bool begin(struct repeat *r, int *result, int *messages) {
+static bool repeat_begin(struct repeat *r, int *result, int *messages) {
     *result = tool_child_scratch("result");
     *messages = tool_child_scratch("messages");
     if (*result < 0 || *messages < 0)
         return false;
-    r->text = piece(r->wanted * sizeof(*r->text));
+    r->text = repeat_alloc(r->wanted * sizeof(*r->text));
     bool good = r->words != NULL && r->text != NULL;
     for (unsigned f = 0; f < FIGURES; f++) {
-        r->value[f] = piece(r->wanted * sizeof(*r->value[f]));
+        r->value[f] = repeat_alloc(r->wanted * sizeof(*r->value[f]));
         good &= r->value[f] != NULL;
     }
     if (!good)
@@ -316,7 +317,7 @@ int replay_repeat(uint64_t runs, const char *json, char **words) {
     tool_stop_catch();
     if (json != NULL && !tool_json_open(&j, json))
         return TOOL_FAILED;
-    bool good = begin(&r, &result, &messages);
+    bool good = repeat_begin(&r, &result, &messages);
     while (good && r.made < runs && !r.interrupted && !tool_stop_requested())
         good = run_once(&r, result, messages);
     r.interrupted |= r.made < runs;
@@ -330,9 +331,9 @@ int replay_repeat(uint64_t runs, const char *json, char **words) {
         figure[f] = figure_of(&r, f);
     bool to_stdout = json != NULL && tool_file_is_stdout(json);
     if (!tool_is_quiet())
-        print_all(&r, figure, to_stdout ? stderr : stdout);
+        print_figures(&r, figure, to_stdout ? stderr : stdout);
     if (json != NULL) {
-        json_all(&r, figure, &j);
+        json_figures(&r, figure, &j);
         if (!tool_json_close(&j))
             return TOOL_FAILED;
     }

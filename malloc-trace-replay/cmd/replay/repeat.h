@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several runs, each a new process with the same command line, and the spread
- * of their figures.
+ * --repeat: several runs, each a new process with the same command line, and
+ * the spread of their figures. Also executes this program again, for decoding.
  *
- * Why: an option in front of the command line tells a process that it is a run,
- * and where its JSON goes; so the rest need not be understood here.
+ * Why: an option in front of the command line makes a process one of several
+ * runs and names the file of its JSON. So this module need not understand the
+ * rest of the command line.
  *
  * Threads: one.
  */
@@ -15,27 +16,27 @@
 
 /* --- This program once more ----------------------------------------------- */
 
-/* A copy of ARGV with an empty place behind the first word. NULL: out of
+/* Copies ARGV, with an empty place behind the first word. NULL: out of
    memory. */
 char **replay_again_words(int argc, char **argv);
-/* Executes this program with WORDS, without what LD_PRELOAD names. Comes
-   back, with errno, only if that cannot be done. */
+/* Executes this program with WORDS, without what LD_PRELOAD names. Returns only
+   on failure, with errno. */
 void replay_again(char *const *words);
 
 /* --- Several runs --------------------------------------------------------- */
 
-/* The option that makes a process one of several runs, without the dashes. */
+/* Option that makes a process one of several runs, without the dashes. */
 #define REPLAY_REPEAT_RUN "run-of-repeat"
 
-/* True if all COUNT files can be read again. False: a message was printed. */
+/* True if all COUNT files can be read again. False: not, after a message. */
 bool replay_repeat_can(char *const *file, int count);
-/* Makes RUNS runs; returns the exit status. JSON: a file name or NULL. WORDS:
-   of replay_again_words. */
+/* Makes RUNS runs and returns the exit status. JSON: a file name, or NULL.
+   WORDS: from replay_again_words. */
 int replay_repeat(uint64_t runs, const char *json, char **words);
 
-/* Parses what the option tells: the run's number, and where its JSON goes. */
+/* Parses the value of that option: number of the run, and file of its JSON. */
 bool replay_repeat_parse(const char *text, const char **json, uint64_t *number);
-/* Makes NAME the name of a file of run NUMBER, with the number before its
+/* Makes the name of a file of run NUMBER of NAME, with the number before the
    ending. False: it is too long. */
 bool replay_repeat_name(char *to, size_t size, const char *name,
                         uint64_t number);

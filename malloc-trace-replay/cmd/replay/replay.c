@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay: runs the requests of a processed trace against the malloc of this
- * process and measures it. This file connects the parts.
+ * replay: runs the requests of a trace against the malloc of this process and
+ * measures it. This file connects the parts.
  *
- * The decoding child is made first of all. It is this program, executed without
- * what LD_PRELOAD names. This process asks its allocator for nothing but what
- * the trace asks for, so that the allocator begins as it does in a program, and
- * so that one which is wrong is told of.
+ * The decoding child is made first. It is this program, executed without what
+ * LD_PRELOAD names. This process makes no requests to its allocator but those
+ * of the trace, so that the allocator begins as it does in a program, and so
+ * that a faulty allocator is reported.
  */
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "cmd/replay/run/call_log.h"
+#include "cmd/replay/feed/feeder.h"
+#include "cmd/replay/feed/memory_room.h"
+#include "cmd/replay/feed/ring.h"
+#include "cmd/replay/repeat.h"
+#include "cmd/replay/replay_options.h"
+#include "cmd/replay/replay_report.h"
 #include "cmd/replay/run/around.h"
 #include "cmd/replay/run/exec.h"
-#include "cmd/replay/feed/feeder.h"
-#include "cmd/replay/watch/measure.h"
-#include "cmd/replay/feed/memory_room.h"
-#include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/real.h"
-#include "cmd/replay/repeat.h"
-#include "cmd/replay/replay_report.h"
-#include "cmd/replay/feed/ring.h"
-#include "cmd/replay/watch/share.h"
+#include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/observer.h"
-#include "cmd/replay/watch/statistics.h"
 #include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -43,8 +40,8 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-/* It is the trace that leaves blocks alive, asks for too much, or frees with
-   another kind of call: no errors of this program. */
+/* A trace may leave blocks alive, ask for too much, or free with a different
+   kind of call: these are no errors of this program. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0:allocator_may_return_null=1:"
@@ -64,9 +61,9 @@ static TCM_NORETURN void child_decode(struct replay_ring *ring,
     _exit(0);
 }
 
-/* Executes this program anew, without the allocator under test, which decoding
-   must not depend on. Comes back if that cannot be: then this process decodes
-   by itself. */
+/* Executes this program again, without the allocator under test, on which
+   decoding must not depend. Returns on failure; then this process decodes by
+   itself. */
 static void child_exec(int ring_fd, char **words) {
     static char word[40];
     if (ring_fd < 0 || words == NULL)
@@ -91,8 +88,8 @@ static int child_body(void *ctx) {
     child_decode(d->ring, d->options);
 }
 
-/* A stop is held until the child can obey it. If the allocator under test
-   crashes the parent, the child ends, too. -1: errno. */
+/* Starts the child, which ends when the allocator under test crashes the
+   parent. A stop is held until the child can obey it. -1: errno is set. */
 static pid_t child_start(struct replay_ring *ring, int ring_fd, char **words,
                          const struct replay_options *o) {
     struct decoding d = {
@@ -108,7 +105,7 @@ static pid_t child_start(struct replay_ring *ring, int ring_fd, char **words,
     return child.pid;
 }
 
-/* CHILD: -1 if it has ended and was waited for. */
+/* Ends CHILD; -1: it has ended and was waited for. */
 static void child_end(pid_t child) {
     struct tool_child c = {.pid = child, .signals = TOOL_CHILD_OBEYS};
     tool_stop_pass_to(0);
@@ -129,14 +126,14 @@ struct run {
     struct replay_watch watch;
     struct replay_call_log log;
     struct replay_report report;
-    pid_t child;      /* -1: it has ended, */
-    int child_status; /* with this */
+    pid_t child;      /* -1: ended */
+    int child_status; /* of an ended child */
     int statistics_fd;
     bool switching, is_real;
-    bool out_of_memory;         /* for our own tables */
-    bool cut_short;             /* the child ended without its last batch */
-    bool interrupted;           /* a signal ended the run; then */
-    struct replay_account done; /* is what was done */
+    bool out_of_memory;         /* for tables of the replayer */
+    bool cut_short;             /* the child ended before its last batch */
+    bool interrupted;           /* a signal ended the run */
+    struct replay_account done; /* if interrupted: operations that were done */
 };
 
 static uint64_t replayer_bytes(const struct run *r) {
@@ -144,7 +141,7 @@ static uint64_t replayer_bytes(const struct run *r) {
            r->caches.bytes + replay_call_log_bytes(&r->log);
 }
 
-/* Makes room in the tables for what batch B names; not timed. */
+/* Makes room in the tables for batch B; not timed. False: out of memory. */
 static bool run_make_room(struct run *r, const struct replay_batch *b) {
     bool slots = !replay_table_fits(&r->slots, b->slots);
     bool caches = r->switching && !replay_table_fits(&r->caches, b->caches);
@@ -195,7 +192,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         if (b->apart == 0)
             replay_rss_to(&r->rss);
         replay_watch_batch(&r->watch, b);
-        replay_watch_look(&r->watch, b);
+        replay_watch_moment(&r->watch, b);
         if (tool_stop_is_due()) {
             r->interrupted = true;
             break;
@@ -214,30 +211,30 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_end(&r->time);
 }
 
-/* Finds the allocator and decides how to run. False: it lacks what was asked
-   for. */
+/* Finds the allocator and chooses the mode. False: the allocator cannot do what
+   was asked for, after a message. */
 static bool run_prepare(struct run *r, const struct replay_options *o) {
     struct replay_exec *x = &r->exec;
     replay_calls_find(&x->calls);
     x->touch = o->check ? REPLAY_TOUCH_NONE : o->touch;
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
-    r->is_real = o->threads == THREADS_REAL;
+    r->is_real = o->threads == REPLAY_THREADS_REAL;
     r->report.order = &o->order;
     x->via = &x->calls;
-    if (o->threads == THREADS_SWITCH && !can_switch) {
+    if (o->threads == REPLAY_THREADS_SWITCH && !can_switch) {
         replay_calls_name(&x->calls);
         tool_error("--threads=switch: %s cannot switch thread caches",
                    x->calls.name);
         return false;
     }
-    r->switching = o->threads == THREADS_SWITCH ||
-                   (o->threads == THREADS_DEFAULT && can_switch &&
+    r->switching = o->threads == REPLAY_THREADS_SWITCH ||
+                   (o->threads == REPLAY_THREADS_DEFAULT && can_switch &&
                     getenv("NO_THREAD_CACHE_SWITCH") == NULL);
     return true;
 }
 
-/* Prepares threads for the recorded threads. False: it cannot begin. */
+/* Prepares threads for the recorded threads. False: failed, after a message. */
 static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     struct replay_real *real = &r->real;
     real->options.most_hosts = (uint32_t)o->most_hosts;
@@ -256,8 +253,8 @@ static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     return true;
 }
 
-/* After the threads have ended: the replayer's share is found on one thread,
-   and has no waits. */
+/* Takes the results of threads that have ended. The replayer's share is then
+   measured on one thread, without waits. */
 static void run_real_end(struct run *r) {
     struct replay_real *real = &r->real;
     replay_real_end(real);
@@ -278,7 +275,7 @@ static void run_real_end(struct run *r) {
     r->watch.run_peak_bytes = (uint64_t)real->peak_live_bytes;
 }
 
-/* Between the marks. False: it could not begin. */
+/* Runs from start mark to end mark. False: could not begin, after a message. */
 static bool run_marked(struct run *r, const struct replay_batch *b,
                        const struct replay_options *o) {
     if (r->is_real && !run_real_prepare(r, o))
@@ -293,7 +290,7 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     } else {
         run_batches(r, b);
     }
-    /* From here on the replayer works for itself: with its own cache. */
+    /* From here on the replayer works for itself, with its own cache. */
     replay_exec_switch(&r->exec, 0);
     replay_watch_end(&r->watch);
     r->watch.own_bytes =
@@ -301,7 +298,7 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     return true;
 }
 
-/* Prepares what looks on. False: a message was printed. */
+/* Prepares the observers. False: failed, after a message. */
 static bool run_watch(struct run *r, const struct replay_options *o) {
     struct replay_watch *w = &r->watch;
     struct replay_around *a = &r->around;
@@ -326,14 +323,14 @@ static bool run_watch(struct run *r, const struct replay_options *o) {
     return true;
 }
 
-/* Prints what the allocator says of itself. */
+/* Prints the allocator's own statistics. */
 static void tell_statistics(struct run *r, const struct replay_options *o) {
     const char *file = o->statistics_file;
     size_t length = file == NULL ? 0 : strlen(file);
     bool is_json = length > 5 && strcmp(file + length - 5, ".json") == 0;
     if (!o->statistics)
         return;
-    if (!replay_statistics(&r->exec.calls, r->statistics_fd, is_json)) {
+    if (!replay_calls_statistics(&r->exec.calls, r->statistics_fd, is_json)) {
         replay_calls_name(&r->exec.calls);
         tool_warn("--allocator-stats: %s says nothing of itself",
                   r->exec.calls.name);
@@ -342,8 +339,8 @@ static void tell_statistics(struct run *r, const struct replay_options *o) {
         tool_error("cannot write %s: %s", file, strerror(errno));
 }
 
-/* Measures, with all that has to be done before and after. False: it could not
-   begin. */
+/* Measures, with all steps before and behind the marks. False: could not begin,
+   after a message. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
                          const struct replay_options *o) {
     if (!run_marked(r, b, o))
@@ -369,7 +366,8 @@ static void tell_child_death(const struct run *r) {
                    "replayed");
 }
 
-/* The decoding process was ahead of what was done until the signal. */
+/* Reports an interruption. The decoding process was ahead of the operations
+   that were done until the signal. */
 static void tell_interruption(struct run *r) {
     struct replay_result *f = &r->ring->result;
     struct tool_text a;
@@ -386,7 +384,8 @@ static void tell_interruption(struct run *r) {
               tool_text_count(&a, f->done.ops), replay_plural(f->done.ops));
 }
 
-/* Says what is missing, and what went otherwise than recorded. */
+/* Reports losses of the trace and differences from the recorded run. Returns
+   the exit status. */
 static int run_tell(const struct run *r) {
     const struct replay_result *f = &r->ring->result;
     struct tool_text a, b;
@@ -490,9 +489,9 @@ static int run_all(struct run *r, const struct replay_options *o) {
     return status;
 }
 
-/* IN_TURNS: the decoding process must not take a processor from threads that
-   run as fast as they can. The longer a turn, the less of it is begin and end;
-   but it takes an eighth of the memory there is at most. */
+/* Makes the ring. IN_TURNS: the decoding process must not take a processor from
+   threads that run as fast as possible. Long turns have less overhead, but a
+   ring takes an eighth of the available memory at most. */
 static struct replay_ring *ring_new(bool in_turns, int *fd) {
     struct replay_memory there;
     uint32_t batches = REPLAY_BATCHES_MOST;
@@ -505,8 +504,8 @@ static struct replay_ring *ring_new(bool in_turns, int *fd) {
     return replay_ring_new_file(batches, 0, fd);
 }
 
-/* In the decoding process, which was executed for that. */
-static TCM_NORETURN void decode(const struct replay_options *o) {
+/* Runs the decoding process, which was executed for that. */
+static TCM_NORETURN void decode_ring(const struct replay_options *o) {
     struct replay_ring *ring = replay_ring_open((int)o->ring_fd);
     if (ring == NULL) {
         tool_error("--" REPLAY_DECODE ": no memory that is shared with this "
@@ -517,15 +516,15 @@ static TCM_NORETURN void decode(const struct replay_options *o) {
     child_decode(ring, o);
 }
 
-/* Keeps the process for NS, or until a stop is requested, to be looked at from
-   outside. */
-static void hold(uint64_t ns) {
+/* Keeps the process for NS, or until a stop is requested, so that it can be
+   examined from outside. */
+static void hold_process(uint64_t ns) {
     sigset_t stops, before;
     uint64_t begin = tcm_clock_ns();
     if (ns == 0)
         return;
     fflush(stdout);
-    /* so that no signal is lost between the check and the sleep */
+    /* Blocked, so that no signal is lost between check and sleep. */
     sigemptyset(&stops);
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);
@@ -550,28 +549,28 @@ int main(int argc, char **argv) {
 
     r.log.fd = -1;
     tool_begin("replay");
-    /* Nothing of this process is in memory of the allocator under test. */
+    /* No buffer of this process may come from the allocator under test. */
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
     /* Parsing moves the words. */
     char **words = replay_again_words(argc, argv);
     if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);
     if (o.decodes)
-        decode(&o);
+        decode_ring(&o);
     if (o.repeat != 0) {
         status = replay_repeat(o.repeat, o.json, words);
         if (status != TOOL_FAILED)
-            hold(o.hold_ns);
+            hold_process(o.hold_ns);
         return tool_end(status);
     }
-    r.ring =
-        ring_new(o.threads == THREADS_REAL && o.order.speed == 0, &ring_fd);
+    r.ring = ring_new(o.threads == REPLAY_THREADS_REAL && o.order.speed == 0,
+                      &ring_fd);
     if (r.ring == NULL) {
         tool_error("cannot share memory with the decoding process: out of "
                    "memory");
         return tool_end(TOOL_FAILED);
     }
-    /* a run of several gets a signal from the terminal and from its parent */
+    /* A run of several gets a signal from the terminal and from its parent. */
     if (o.is_run != NULL)
         tool_stop_obey();
     else
@@ -586,6 +585,6 @@ int main(int argc, char **argv) {
     status = run_all(&r, &o);
     child_end(r.child);
     if (status != TOOL_FAILED)
-        hold(o.hold_ns);
+        hold_process(o.hold_ns);
     return tool_end(status);
 }

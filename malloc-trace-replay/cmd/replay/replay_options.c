@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/replay_options.h"
 
-#include "cmd/replay/watch/latency.h"
 #include "cmd/replay/repeat.h"
 #include "cmd/replay/replay_report.h"
+#include "cmd/replay/watch/observer.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -15,7 +15,7 @@
 
 /* --- Values --------------------------------------------------------------- */
 
-static bool take_skew(void *ctx, const char *text) {
+static bool parse_skew(void *ctx, const char *text) {
     uint32_t *windows = ctx;
     uint64_t ns;
     *windows = REPLAY_SKEW_NONE;
@@ -28,7 +28,7 @@ static bool take_skew(void *ctx, const char *text) {
     return true;
 }
 
-static bool take_speed(void *ctx, const char *text) {
+static bool parse_speed(void *ctx, const char *text) {
     double *speed = ctx;
     char *end;
     *speed = 0;
@@ -38,16 +38,16 @@ static bool take_speed(void *ctx, const char *text) {
     return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
 }
 
-/* A number of operations, or a time with its unit. */
-static bool take_step(void *ctx, const char *text) {
+/* Takes a number of operations, or a time with its unit. */
+static bool parse_step(void *ctx, const char *text) {
     struct replay_options *o = ctx;
     o->timeline_is_time = !tool_parse_u64(text, UINT64_MAX, &o->timeline_step);
     return (!o->timeline_is_time || tool_parse_time(text, &o->timeline_step)) &&
            o->timeline_step != 0;
 }
 
-/* "1/N": one call of N words is timed. */
-static bool take_latency(void *ctx, const char *text) {
+/* Takes "1/N": one call of N words is timed. */
+static bool parse_latency(void *ctx, const char *text) {
     uint64_t *stride = ctx;
     *stride = REPLAY_LATENCY_STRIDE;
     if (text == NULL)
@@ -59,8 +59,8 @@ static bool take_latency(void *ctx, const char *text) {
     return true;
 }
 
-/* A time; with a minus, for ever. */
-static bool take_sleep(void *ctx, const char *text) {
+/* Takes a time; with a minus: until a signal. */
+static bool parse_sleep(void *ctx, const char *text) {
     uint64_t *ns = ctx;
     bool endless = text[0] == '-';
     if (!tool_parse_time(text + (endless ? 1 : 0), ns))
@@ -70,10 +70,10 @@ static bool take_sleep(void *ctx, const char *text) {
     return true;
 }
 
-/* Looks at the options of order and time. False: they contradict each other. */
+/* Checks the options of order and time. False: they contradict each other. */
 static bool check_order(struct replay_options *o) {
     struct replay_order *order = &o->order;
-    bool real = o->threads == THREADS_REAL;
+    bool real = o->threads == REPLAY_THREADS_REAL;
     if (!o->has_skew)
         order->skew = real ? 1 : 0;
     if (!real && (o->has_skew || o->most_hosts != 0 || o->has_think)) {
@@ -90,8 +90,8 @@ static bool check_order(struct replay_options *o) {
     return true;
 }
 
-/* Makes this a run of several, with output files of its own. */
-static bool be_run(struct replay_options *o) {
+/* Makes this process a run of several, with output files of its own. */
+static bool become_run(struct replay_options *o) {
     static char timeline[4096], statistics[4096], log[4096];
     uint64_t number;
     bool good = replay_repeat_parse(o->is_run, &o->json, &number);
@@ -115,10 +115,10 @@ static bool be_run(struct replay_options *o) {
     return good;
 }
 
-/* Reads the options. False: exit with the status in O. */
+/* Parses the options. False: exit with the status in O. */
 static bool parse_table(struct replay_options *out, struct tool_opts *o,
                         int argc, char **argv) {
-    /* in the order of the enumerations, the first without a default */
+    /* In the order of the enumerations, without the default. */
     static const char *const threads[] = {"switch", "none", "real", NULL};
     static const char *const thinks[] = {"none", "recorded", NULL};
     static const char *const summaries[] = {"trace_run", NULL};
@@ -148,7 +148,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .help = "with real: how far in recorded time threads may run apart, "
                  "from 1ms; inf: only blocks that pass from one to another "
                  "order them. Default: 1ms",
-         .take = take_skew,
+         .take = parse_skew,
          .ctx = &out->order.skew,
          .expects = "a time from 1ms on, the length of a window, or inf",
          .given = &out->has_skew},
@@ -161,7 +161,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         {.name = "speed",
          .value = "X",
          .help = "X times as fast as recorded, or max. Default: max",
-         .take = take_speed,
+         .take = parse_speed,
          .ctx = &out->order.speed,
          .expects = "a number from 1e-6 to 1e6, or max"},
         {.name = "max-idle",
@@ -197,7 +197,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         {.name = "timeline-step",
          .value = "N",
          .help = "a moment every N operations, or N ms (as 5ms)",
-         .take = take_step,
+         .take = parse_step,
          .ctx = out,
          .expects = "a number of operations, or a time such as 5ms, from 1 on"},
         {.name = "log",
@@ -209,7 +209,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .value = "1/N",
          .value_optional = true,
          .help = "the time of single calls, of one in N (2048)",
-         .take = take_latency,
+         .take = parse_latency,
          .ctx = &out->latency_stride,
          .expects = "1/N with N from 1 on",
          .given = &out->latency},
@@ -237,10 +237,10 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .value = "TIME",
          .help = "sleep TIME long after the report; with -TIME until a signal "
                  "comes",
-         .take = take_sleep,
+         .take = parse_sleep,
          .ctx = &out->hold_ns,
          .expects = "a time such as 2.5, 1500ms or 1m30s, or - with a time"},
-        /* between processes of replay */
+        /* Between processes of replay. */
         {.name = REPLAY_REPEAT_RUN, .value = "RUN", .text = &out->is_run},
         {.name = REPLAY_DECODE,
          .value = "FD",
@@ -264,7 +264,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
     out->order.max_idle_ns = UINT64_MAX;
     bool good = tool_opts_parse(o, &command, argc, argv);
     if (has_mode)
-        out->threads = (enum replay_threads_mode)(THREADS_SWITCH + mode);
+        out->threads = (enum replay_threads_mode)(REPLAY_THREADS_SWITCH + mode);
     out->touch = (enum replay_touch)touch;
     out->order.spread = think != 0;
     return good;
@@ -288,7 +288,7 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     }
     out->file = o.operand;
     out->files = o.operand_count;
-    /* The rest was looked at by the process that made this one. */
+    /* The process that made this one checked the rest. */
     if (out->decodes)
         return true;
     static const char *const standard[] = {"-"};
@@ -296,7 +296,7 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         out->files == 0 ? standard : (const char *const *)o.operand;
     *status = TOOL_USAGE;
     if (out->is_run != NULL)
-        return be_run(out);
+        return become_run(out);
     if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
         return false;
     int ins = out->files == 0 ? 1 : out->files;
@@ -312,13 +312,13 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         (void)tool_usage_error("--summary is not for --repeat");
         return false;
     }
-    if (out->trace_run) { /* its averages are of all calls */
+    if (out->trace_run) { /* its averages are over all calls */
         out->latency = true;
         out->latency_stride = 0;
-        if (out->threads == THREADS_DEFAULT && out->log == NULL)
-            out->threads = THREADS_REAL;
+        if (out->threads == REPLAY_THREADS_DEFAULT && out->log == NULL)
+            out->threads = REPLAY_THREADS_REAL;
     }
-    if (out->log != NULL && out->threads == THREADS_REAL) {
+    if (out->log != NULL && out->threads == REPLAY_THREADS_REAL) {
         (void)tool_usage_error("--log is not for --threads=real");
         return false;
     }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay's command line.
+ * Command line of replay.
  *
  * Threads: one.
  */
 #ifndef TOOL_CMD_REPLAY_REPLAY_OPTIONS_H
 #define TOOL_CMD_REPLAY_REPLAY_OPTIONS_H
 
-#include "cmd/replay/run/exec.h"
 #include "cmd/replay/feed/translate.h"
+#include "cmd/replay/run/exec.h"
 
 enum replay_threads_mode {
-    THREADS_DEFAULT,
-    THREADS_SWITCH,
-    THREADS_NONE,
-    THREADS_REAL
+    REPLAY_THREADS_DEFAULT,
+    REPLAY_THREADS_SWITCH,
+    REPLAY_THREADS_NONE,
+    REPLAY_THREADS_REAL
 };
 
 struct replay_options {
@@ -22,27 +22,28 @@ struct replay_options {
     enum replay_threads_mode threads;
     enum replay_touch touch;
     struct replay_order order;
-    bool has_skew, has_think, has_max_idle; /* given */
+    bool has_skew, has_think, has_max_idle; /* option was given */
     uint64_t most_hosts;                    /* 0: no limit */
     bool check, latency;
-    bool trace_run; /* the summary has trace_run's form */
+    bool trace_run; /* the summary has the form of trace_run */
     const char *timeline;
     uint64_t timeline_step;
     bool timeline_is_time;
-    const char *log; /* file for the calls with their addresses, or NULL */
+    const char *log; /* file for calls with their addresses; NULL: none */
     uint64_t latency_stride;
     bool statistics;
     const char *statistics_file; /* NULL: standard error */
-    uint64_t hold_ns;   /* after the report; UINT64_MAX: until a signal */
+    uint64_t hold_ns;   /* stay after the report; UINT64_MAX: until a signal */
     uint64_t repeat;    /* 0: this is the only run */
-    const char *is_run; /* a run of several: its JSON goes here */
-    bool decodes;       /* this is the decoding process, */
-    uint64_t ring_fd;   /* for this ring */
+    const char *is_run; /* this is a run of several: number and file of its JSON
+                           */
+    bool decodes;       /* this is the decoding process */
+    uint64_t ring_fd;   /* ring of the decoding process */
     char *const *file;
     int files;
 };
 
-/* The option of the decoding process, without the dashes. */
+/* Option of the decoding process, without the dashes. */
 #define REPLAY_DECODE "decode-to-ring"
 
 /* False: exit with *STATUS. */

@@ -3,9 +3,8 @@
 
 #include "base/bits.h"
 #include "cmd/replay/feed/translate.h"
-#include "cmd/replay/watch/latency.h"
 #include "cmd/replay/watch/measure.h"
-#include "cmd/replay/watch/usage.h"
+#include "cmd/replay/watch/observer.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "traceformat/trace_event.h"
@@ -16,19 +15,19 @@ static double per_op(uint64_t ns, uint64_t ops) {
     return ops == 0 ? 0 : (double)ns / (double)ops;
 }
 
-/* Processors that ran operations, on average. */
+/* Average number of processors that ran operations. */
 static double processors(const struct replay_report *r) {
     return r->time->wall_ns == 0
                ? 0
                : (double)r->time->cpu_ns / (double)r->time->wall_ns;
 }
 
-/* Least time that is worth a warning when operations began late. */
+/* Least delay behind the pace that is worth a warning. */
 #define LATE_NS UINT64_C(100000000)
 
 /* --- Warnings ------------------------------------------------------------- */
 
-/* Without switching, one thread's cache serves all recorded threads. */
+/* Warning that the cache of one thread served all recorded threads. */
 static bool text_threads(const struct replay_report *r, char *text,
                          size_t size) {
     struct tool_text a;
@@ -43,7 +42,7 @@ static bool text_threads(const struct replay_report *r, char *text,
     return true;
 }
 
-/* Being late makes idle times shorter than recorded. */
+/* Warning that idle times were shorter than recorded. */
 static bool text_late(const struct replay_report *r, char *text, size_t size) {
     struct tool_text a;
     if (r->order->speed <= 0 || r->late_ns < LATE_NS)
@@ -61,19 +60,18 @@ void replay_report_warn(const struct replay_report *r) {
         tool_warn("%s", text);
     if (!text_threads(r, text, sizeof(text)))
         return;
-    /* in two lines, which fit a terminal */
+    /* Two lines, which fit a terminal. */
     tool_warn("%s threads were recorded, and all ran on one thread",
               tool_text_count(&a, r->result->most_threads));
     tool_warn("with --threads=real memory may be several times as much");
 }
 
-/* The operations that wall_ns is the time of. */
+/* Operations that wall_ns contains. */
 static uint64_t timed_ops(const struct replay_report *r) {
     return r->result->done.ops - r->result->apart_ops;
 }
 
-/* Processor time of the calls, without the replayer's own where that is
-   known. */
+/* Processor time of the calls, without the replayer's own time if known. */
 static uint64_t calls_cpu_ns(const struct replay_report *r) {
     uint64_t own = r->replayer_cpu_ns;
     return own < r->time->cpu_ns ? r->time->cpu_ns - own : 0;
@@ -84,9 +82,9 @@ static uint64_t recorded_cpu_ns(const struct replay_report *r) {
     return r->result->without_cpu == 0 ? r->result->recorded_cpu_ns : 0;
 }
 
-/* Share of the calls in the recorded run, in per cent; 0: unknown. Calls are a
-   part of that run only under the library that it was recorded with, which is
-   this project's; and a replay that took longer than the run measures none. */
+/* Share of the calls in the recorded run, in per cent; 0: unknown. Calls are
+   part of that run only under the library that recorded it, which is this
+   project's. A replay that took longer than the run gives no share. */
 static double malloc_share(const struct replay_report *r) {
     uint64_t recorded = recorded_cpu_ns(r), calls = calls_cpu_ns(r);
     if (calls >= recorded || r->exec->calls.set_cache == NULL)
@@ -164,7 +162,7 @@ static void print_real(const struct replay_report *r, FILE *out) {
     fprintf(out, "processors        %.2f at work\n", processors(r));
 }
 
-/* Calls that failed, here or in the recorded run. */
+/* Prints calls that failed, in the replay or in the recorded run. */
 static void print_refused(const struct replay_report *r, FILE *out) {
     struct tool_text a, b;
     const struct replay_result *f = r->result;
@@ -217,7 +215,7 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
 
 /* --- Text like that of trace_run ------------------------------------------ */
 
-/* Calls as trace_run counts them: mallocs include aligned allocations and
+/* Calls as trace_run counts them: malloc includes aligned allocations and
    operators new. */
 struct call_sums {
     uint64_t calls, ticks;
@@ -235,7 +233,7 @@ static void sum_calls(const struct replay_report *r, enum replay_kind kind,
     s->ticks += ticks;
 }
 
-/* A count of 0 is shown as 1. */
+/* Prints an average. A count of 0 is shown as 1. */
 static void put_average(FILE *out, const char *name, int width,
                         const struct call_sums *s) {
     struct tool_text a, b;

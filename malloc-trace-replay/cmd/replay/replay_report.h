@@ -21,8 +21,9 @@ struct replay_report {
     const struct replay_order *order;
     const struct replay_watch *watch;
     const struct replay_real *real; /* NULL: all ran on one thread */
-    uint64_t replayer_cpu_ns;       /* about its own share; 0 unknown */
-    uint64_t late_ns; /* how far it fell behind its pace at most */
+    uint64_t replayer_cpu_ns;       /* the replayer's own share, about; 0:
+                                       unknown */
+    uint64_t late_ns;               /* largest delay behind the pace */
 };
 
 /* "s" unless N is one. */
@@ -30,12 +31,11 @@ static inline const char *replay_plural(uint64_t n) {
     return n == 1 ? "" : "s";
 }
 
-/* Warns on standard error of what would make figures misleading. */
+/* Warns on standard error of facts that make figures misleading. */
 void replay_report_warn(const struct replay_report *r);
 void replay_report_print(const struct replay_report *r, FILE *out);
-/* In the form of trace_run, the workload simulator of glibc's dj/malloc branch,
-   so that figures can stand side by side. R has to be of a run with the latency
-   of all calls. */
+/* Prints in the form of trace_run, the workload simulator of glibc's dj/malloc
+   branch, for comparison. R must be of a run that timed all calls. */
 void replay_trace_run_print(const struct replay_report *r, FILE *out);
 void replay_report_json(const struct replay_report *r, struct tool_json *j);
 

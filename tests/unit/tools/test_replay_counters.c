@@ -3,7 +3,7 @@
  * What is read of an allocator by its numeric properties, and the difference of
  * two readings.
  */
-#include "cmd/replay/watch/fidelity.h"
+#include "cmd/replay/run/calls.h"
 #include "tap.h"
 #include "traceformat/trace_event.h"
 

@@ -3,7 +3,7 @@
  * Who is bound to which processor in a turn: one thread plays them all, by
  * places of its own, as a binding is that of the calling thread.
  */
-#include "cmd/replay/run/processors.h"
+#include "cmd/replay/run/hosts.h"
 
 #include "base/clock.h"
 #include "tap.h"

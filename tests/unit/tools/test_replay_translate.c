@@ -5,7 +5,6 @@
  * which must never see an impossible one, and the account must be that of a
  * second, simple bookkeeping.
  */
-#include "cmd/replay/feed/slot_words.h"
 #include "cmd/replay/feed/translate.h"
 #include "prng.h"
 #include "tap.h"

@@ -4,97 +4,102 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "cmd/replay/feed/cell.h"
 #include "common/collections.h"
 #include "traceformat/trace_event.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One operation becomes at most these words. */
+/* Most words that an operation becomes. */
 #define DEAL_WORDS_MAX (REPLAY_LONG_WORDS + 3)
 
 /* A recorded thread that has not ended. */
-struct lane {
+struct deal_lane {
     uint32_t number;  /* never used again; 0: no lane */
     uint32_t thread;  /* as recorded */
     uint32_t after;   /* ends of threads before its first operation */
-    uint32_t needs;   /* windows before it; 0: no more than the skew says */
-    uint32_t segment; /* open while `segment_of` is the dealer's */
+    uint32_t needs;   /* windows that its first segment needs; 0: those that the
+                         skew demands */
+    uint32_t segment; /* the current segment, if `segment_of` equals the
+                         dealer's */
     uint64_t segment_of;
-    uint64_t window_of; /* window that the next three belong to */
+    uint64_t window_of; /* window that the next three fields belong to */
     int64_t bytes, rise, fall;
-    uint32_t *cell; /* its free cells */
+    uint32_t *cell; /* free cells of the lane */
     size_t cells, room;
 };
 
-struct cell {
-    uint32_t lane, index; /* its writer */
+struct deal_cell {
+    uint32_t lane, index; /* lane that writes the cell */
     uint16_t generation;
-    uint16_t writes; /* dealt since all that used it was known to be done */
+    uint16_t writes; /* writes dealt since all uses of the cell were known to be
+                        done */
 };
 
-/* Writes after which a cell goes back late: its generation is a number of 16
-   bits, and a thread that waits for it must not take that of 2^16 writes before
-   for its own. */
+/* Writes after which a free cell is kept until its batch is done. Its
+   generation has 16 bits, and a thread that waits for a generation must not
+   take one of 2^16 writes before for it. */
 #define WRITES_MOST ((uint16_t)1 << 15)
 
-struct slot {
+struct deal_slot {
     uint32_t cell;
     uint64_t size;
 };
 
-/* A cell that another thread freed, or whose writer ended: free when the batch
-   is done. */
-struct late {
+/* A cell that another thread freed, or whose writer ended: it becomes free when
+   BATCH is done. */
+struct deal_late_cell {
     uint32_t cell, batch;
 };
 
-/* A window that has operations. */
-struct window {
-    uint64_t place;     /* counts windows without operations, too */
-    int64_t rise, fall; /* sums over its threads */
-    int64_t end_bytes;  /* live at its end */
+/* A window with operations. */
+struct deal_window {
+    uint64_t place;     /* number, with windows that have no operations */
+    int64_t rise, fall; /* sums over the threads */
+    int64_t end_bytes;  /* live bytes at the end */
 };
 
 struct replay_deal {
     struct replay_ring *ring;
     uint32_t skew;
-    uint32_t index;   /* of the lane of the operations that follow */
-    uint64_t present; /* word before the next operation; 0: none */
+    uint32_t index;   /* index of the lane of the operations that follow */
+    uint64_t present; /* REPLAY_PRESENT word of the next operation; 0: none */
 
-    struct lane *lane; /* by index */
+    struct deal_lane *lane; /* by index */
     size_t lanes;
-    uint32_t numbers; /* numbers given to lanes so far */
-    uint32_t ends;    /* lanes that have ended */
-    uint64_t parted;  /* 1 + place of the window that ended for a birth last */
-    struct slot *slot;
+    uint32_t lane_numbers; /* numbers that lanes were given so far */
+    uint32_t ends;         /* lanes that have ended */
+    /* 1 + place of the last window that ended for a birth */
+    uint64_t birth_place;
+    struct deal_slot *slot;
     size_t slots;
-    struct cell *cell;
+    struct deal_cell *cell;
     size_t cell_room;
-    uint32_t cells; /* cells made so far */
+    uint32_t cells; /* cells that exist */
     uint8_t *ended; /* by line: free cells whose writer has ended */
     size_t ended_room;
     uint32_t *line; /* lines of cells without a writer */
     size_t lines, line_room;
-    struct late *late; /* a queue, in the order of batches */
+    struct deal_late_cell *late; /* queue, in the order of batches */
     size_t late_first, late_count, late_room;
 
-    /* windows */
+    /* Windows. */
     uint32_t window;                /* number of the current one */
-    bool window_used;               /* it has operations */
-    uint64_t segment_of, window_of; /* change with each; see struct lane */
+    bool window_used;               /* the current window has operations */
+    uint64_t segment_of, window_of; /* change with each segment and window; see
+                                       struct deal_lane */
     int64_t live_bytes;
-    struct window now;
-    /* Windows that need not be finished when this one is entered, their sums,
-       and the bytes live at their beginning. */
-    struct window *past;
+    struct deal_window now;
+    /* Windows that need not be finished when the current one is entered, their
+       sums, and the live bytes at their beginning. */
+    struct deal_window *past;
     size_t past_first, past_count, past_room;
     int64_t past_rise, past_fall, begin_bytes;
     uint32_t needs; /* windows that must be finished */
     int64_t least_peak, most_peak;
 
-    /* the current batch: words in their order, and their segments */
+    /* The current batch: words in the order of the trace, and their
+       segments. */
     uint32_t count, segments;
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS];
@@ -135,8 +140,9 @@ struct replay_batch *replay_deal_staging(struct replay_deal *d) {
     return &d->staging;
 }
 
-/* Makes room for NEED entries in ARRAY; new ones are zero. */
-static bool extend(void *array, size_t *room, size_t need, size_t size) {
+/* Makes room for NEED entries of SIZE in ARRAY, of which *ROOM exist; new ones
+   are zero. False: out of memory. */
+static bool extend_zeroed(void *array, size_t *room, size_t need, size_t size) {
     char *p;
     size_t had = *room;
     if (need <= had)
@@ -150,8 +156,8 @@ static bool extend(void *array, size_t *room, size_t need, size_t size) {
 
 /* --- Batches -------------------------------------------------------------- */
 
-/* Copies the segments, and the words segment by segment, into the ring. */
-static void scatter(struct replay_deal *d, struct replay_batch *b) {
+/* Copies the segments, and the words segment by segment, to batch B. */
+static void batch_scatter(struct replay_deal *d, struct replay_batch *b) {
     uint32_t at[REPLAY_SEGMENTS];
     uint32_t first = 0;
     for (uint32_t i = 0; i < d->segments; i++) {
@@ -167,25 +173,19 @@ static void scatter(struct replay_deal *d, struct replay_batch *b) {
     b->segments = d->segments;
 }
 
-/* IS_STATE: everything that was staged is in this batch, or before it. */
-static void flush(struct replay_deal *d, bool last, bool is_state) {
+/* Puts the current batch into the ring. IS_STATE: all staged operations are in
+   this batch or before it. */
+static void batch_flush(struct replay_deal *d, bool last, bool is_state) {
     if (d->segments == 0 && !last)
         return;
     struct replay_batch *b = replay_ring_fill(d->ring);
-    scatter(d, b);
+    replay_batch_copy_head(b, &d->staging);
+    batch_scatter(d, b);
     b->slots = d->cells;
     b->caches = 0;
     b->last = last;
-    b->apart = d->staging.apart;
-    b->first_op = d->staging.first_op;
-    b->recorded_ns = d->staging.recorded_ns;
     b->is_state = is_state;
-    b->account = d->staging.account;
-    b->sampled = is_state && d->staging.sampled;
-    b->recorded_heap_bytes = d->staging.recorded_heap_bytes;
-    b->recorded_rss_bytes = d->staging.recorded_rss_bytes;
-    b->due_ns = d->staging.due_ns;
-    b->span_ns = d->staging.span_ns;
+    b->sampled &= is_state;
     d->ring->result.windows = d->window + d->window_used;
     replay_ring_filled(d->ring);
     d->count = d->segments = 0;
@@ -194,21 +194,23 @@ static void flush(struct replay_deal *d, bool last, bool is_state) {
 
 /* --- Threads -------------------------------------------------------------- */
 
-/* NULL: out of memory. */
-static struct lane *lane_now(struct replay_deal *d) {
-    if (!extend(&d->lane, &d->lanes, (size_t)d->index + 1, sizeof(*d->lane)))
+/* Returns the current lane, which is made if there is none. NULL: out of
+   memory. */
+static struct deal_lane *lane_now(struct replay_deal *d) {
+    if (!extend_zeroed(&d->lane, &d->lanes, (size_t)d->index + 1,
+                       sizeof(*d->lane)))
         return NULL;
-    struct lane *l = &d->lane[d->index];
+    struct deal_lane *l = &d->lane[d->index];
     if (l->number == 0) {
-        l->number = ++d->numbers;
+        l->number = ++d->lane_numbers;
         l->after = d->ends;
     }
     return l;
 }
 
-/* The segment of lane L that its next words go to. */
+/* Returns the segment that the next words of lane L go to. */
 static struct replay_segment *segment_now(struct replay_deal *d,
-                                          struct lane *l) {
+                                          struct deal_lane *l) {
     if (l->segment_of == d->segment_of)
         return &d->segment[l->segment];
     TCM_ASSERT(d->segments < REPLAY_SEGMENTS);
@@ -226,35 +228,39 @@ static struct replay_segment *segment_now(struct replay_deal *d,
     return s;
 }
 
-static void put(struct replay_deal *d, const struct lane *l, uint64_t w) {
+static void segment_put(struct replay_deal *d, const struct deal_lane *l,
+                        uint64_t w) {
     TCM_ASSERT(d->count < REPLAY_BATCH_WORDS);
     d->segment[l->segment].words++;
     d->segment_at[d->count] = (uint16_t)l->segment;
     d->word[d->count++] = w;
 }
 
-/* Hostile sizes wrap around. */
-static int64_t sum(int64_t a, int64_t b) {
+/* Sum modulo 2^64, as sizes of a hostile trace may overflow. */
+static int64_t wrapping_sum(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Lane L changes the live bytes. */
-static void live_change(struct replay_deal *d, struct lane *l, int64_t bytes) {
+/* Counts a change of live bytes by lane L. */
+static void live_change(struct replay_deal *d, struct deal_lane *l,
+                        int64_t bytes) {
     struct replay_segment *s = &d->segment[l->segment];
-    s->net_bytes = sum(s->net_bytes, bytes);
+    s->net_bytes = wrapping_sum(s->net_bytes, bytes);
     if (s->net_bytes > s->rise_bytes)
         s->rise_bytes = s->net_bytes;
-    d->live_bytes = sum(d->live_bytes, bytes);
+    d->live_bytes = wrapping_sum(d->live_bytes, bytes);
     if (l->window_of != d->window_of) {
         l->window_of = d->window_of;
         l->bytes = l->rise = l->fall = 0;
     }
-    l->bytes = sum(l->bytes, bytes);
+    l->bytes = wrapping_sum(l->bytes, bytes);
     if (l->bytes > l->rise) {
-        d->now.rise = sum(d->now.rise, sum(l->bytes, -l->rise));
+        d->now.rise =
+            wrapping_sum(d->now.rise, wrapping_sum(l->bytes, -l->rise));
         l->rise = l->bytes;
     } else if (l->bytes < -l->fall) {
-        d->now.fall = sum(d->now.fall, -sum(l->bytes, l->fall));
+        d->now.fall =
+            wrapping_sum(d->now.fall, -wrapping_sum(l->bytes, l->fall));
         l->fall = -l->bytes;
     }
 }
@@ -263,8 +269,9 @@ static void live_change(struct replay_deal *d, struct lane *l, int64_t bytes) {
 
 /* Widens the bounds of the peak by the window that ends: see deal.h. */
 static void bound_peak(struct replay_deal *d) {
-    int64_t least = sum(d->begin_bytes, -d->past_fall);
-    int64_t most = sum(d->begin_bytes, sum(d->past_rise, d->now.rise));
+    int64_t least = wrapping_sum(d->begin_bytes, -d->past_fall);
+    int64_t most =
+        wrapping_sum(d->begin_bytes, wrapping_sum(d->past_rise, d->now.rise));
     if (least > d->least_peak)
         d->least_peak = least;
     if (most > d->most_peak)
@@ -273,9 +280,9 @@ static void bound_peak(struct replay_deal *d) {
     d->ring->result.most_peak_bytes = (uint64_t)d->most_peak;
 }
 
-/* Keeps the window that ends. */
+/* Keeps the window that ends. False: out of memory. */
 static bool window_keep(struct replay_deal *d) {
-    /* They move to the front when as many places are free there. */
+    /* Moves the windows to the front when there is room for all. */
     if (d->past_first > d->past_count) {
         memcpy(d->past, d->past + d->past_first,
                d->past_count * sizeof(*d->past));
@@ -287,8 +294,8 @@ static bool window_keep(struct replay_deal *d) {
         return false;
     d->now.end_bytes = d->live_bytes;
     d->past[d->past_first + d->past_count++] = d->now;
-    d->past_rise = sum(d->past_rise, d->now.rise);
-    d->past_fall = sum(d->past_fall, d->now.fall);
+    d->past_rise = wrapping_sum(d->past_rise, d->now.rise);
+    d->past_fall = wrapping_sum(d->past_fall, d->now.fall);
     return true;
 }
 
@@ -296,16 +303,16 @@ static bool window_keep(struct replay_deal *d) {
 static void windows_forget(struct replay_deal *d) {
     while (d->past_count != 0 &&
            d->past[d->past_first].place + d->skew <= d->now.place) {
-        const struct window *w = &d->past[d->past_first++];
+        const struct deal_window *w = &d->past[d->past_first++];
         d->past_count--;
         d->begin_bytes = w->end_bytes;
-        d->past_rise = sum(d->past_rise, -w->rise);
-        d->past_fall = sum(d->past_fall, -w->fall);
+        d->past_rise = wrapping_sum(d->past_rise, -w->rise);
+        d->past_fall = wrapping_sum(d->past_fall, -w->fall);
     }
     d->needs = d->window - (uint32_t)d->past_count;
 }
 
-/* Ends the window; the next one begins PLACES later. */
+/* Ends the window; the next one begins PLACES later. False: out of memory. */
 static bool window_end(struct replay_deal *d, uint64_t places) {
     bool bounded = d->skew != REPLAY_SKEW_NONE, good = true;
     if (d->window_used) {
@@ -316,16 +323,16 @@ static bool window_end(struct replay_deal *d, uint64_t places) {
         d->window++;
         d->window_used = false;
         d->window_of++;
-        /* No segment lies in two windows. */
+        /* A segment lies in one window. */
         d->segment_of++;
     }
-    d->now = (struct window){.place = d->now.place + places};
+    d->now = (struct deal_window){.place = d->now.place + places};
     if (bounded && good)
         windows_forget(d);
     return good;
 }
 
-/* At the end all threads have finished all windows. */
+/* Ends the last window: all threads have finished all windows. */
 static bool windows_end(struct replay_deal *d) {
     bool good = window_end(d, 1);
     if (d->skew != REPLAY_SKEW_NONE && d->live_bytes > d->least_peak)
@@ -335,8 +342,8 @@ static bool windows_end(struct replay_deal *d) {
 
 /* --- Cells ---------------------------------------------------------------- */
 
-/* Gives a line of cells to lane L. */
-static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
+/* Gives a line of cells to lane L. False: out of memory. */
+static TCM_NOINLINE bool line_take(struct replay_deal *d, struct deal_lane *l) {
     uint32_t first;
     if (!tool_array_reserve(&l->cell, &l->room, l->cells + REPLAY_CELLS_AT_ONCE,
                             sizeof(*l->cell)))
@@ -347,14 +354,15 @@ static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
         first = d->cells;
         size_t line = first / REPLAY_CELLS_AT_ONCE;
         if (first > UINT32_MAX - 2 * REPLAY_CELLS_AT_ONCE ||
-            !extend(&d->cell, &d->cell_room, first + REPLAY_CELLS_AT_ONCE,
-                    sizeof(*d->cell)) ||
-            !extend(&d->ended, &d->ended_room, line + 1, sizeof(*d->ended)))
+            !extend_zeroed(&d->cell, &d->cell_room,
+                           first + REPLAY_CELLS_AT_ONCE, sizeof(*d->cell)) ||
+            !extend_zeroed(&d->ended, &d->ended_room, line + 1,
+                           sizeof(*d->ended)))
             return false;
         d->cells += REPLAY_CELLS_AT_ONCE;
     }
     for (uint32_t i = REPLAY_CELLS_AT_ONCE; i-- > 0;) {
-        struct cell *c = &d->cell[first + i];
+        struct deal_cell *c = &d->cell[first + i];
         c->lane = l->number;
         c->index = (uint32_t)(l - d->lane);
         l->cell[l->cells++] = first + i;
@@ -363,14 +371,16 @@ static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
 }
 
 static void cell_write(struct replay_deal *d, uint32_t cell) {
-    struct cell *c = &d->cell[cell];
+    struct deal_cell *c = &d->cell[cell];
     TCM_ASSERT(c->writes < WRITES_MOST);
     c->generation++;
     c->writes++;
 }
 
-/* A cell for an allocation by lane L; that is the next write to it. */
-static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
+/* Takes a cell for an allocation by lane L, the next write to the cell. False:
+   out of memory. */
+static bool cell_take(struct replay_deal *d, struct deal_lane *l,
+                      uint32_t *cell) {
     if (l->cells == 0 && !line_take(d, l))
         return false;
     *cell = l->cell[--l->cells];
@@ -379,10 +389,10 @@ static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
     return true;
 }
 
-/* Makes CELL free. */
+/* Frees CELL. False: out of memory. */
 static bool cell_give(struct replay_deal *d, uint32_t cell) {
-    const struct cell *c = &d->cell[cell];
-    struct lane *l = &d->lane[c->index];
+    const struct deal_cell *c = &d->cell[cell];
+    struct deal_lane *l = &d->lane[c->index];
     if (l->number == c->lane) {
         if (!tool_array_reserve(&l->cell, &l->room, l->cells + 1,
                                 sizeof(*l->cell)))
@@ -401,20 +411,20 @@ static bool cell_give(struct replay_deal *d, uint32_t cell) {
     return true;
 }
 
-/* Makes CELL free when the current batch is done. */
+/* Frees CELL when the current batch is done. False: out of memory. */
 static bool cell_give_late(struct replay_deal *d, uint32_t cell) {
     if (d->late_count == d->late_room) {
         size_t had = d->late_room, part = had - d->late_first;
         if (!tool_array_reserve(&d->late, &d->late_room, had + 1,
                                 sizeof(*d->late)))
             return false;
-        /* The part that wrapped around stays behind the rest. */
+        /* The wrapped part of the queue stays behind the rest. */
         memmove(d->late + d->late_room - part, d->late + d->late_first,
                 part * sizeof(*d->late));
         d->late_first = had == 0 ? 0 : d->late_room - part;
     }
     size_t at = (d->late_first + d->late_count++) % d->late_room;
-    d->late[at] = (struct late){cell, d->ring->filled};
+    d->late[at] = (struct deal_late_cell){cell, d->ring->filled};
     return true;
 }
 
@@ -435,46 +445,51 @@ static bool cells_collect(struct replay_deal *d) {
 /* --- Operations ----------------------------------------------------------- */
 
 static bool slot_known(struct replay_deal *d, uint32_t slot) {
-    return extend(&d->slot, &d->slots, (size_t)slot + 1, sizeof(*d->slot));
+    return extend_zeroed(&d->slot, &d->slots, (size_t)slot + 1,
+                         sizeof(*d->slot));
 }
 
-/* W, and the REST words behind it, allocates SIZE bytes for a slot. */
-static bool deal_alloc(struct replay_deal *d, struct lane *l, uint64_t w,
+/* Deals an allocation of SIZE bytes for a slot: W, and the MORE words at
+   REST. */
+static bool deal_alloc(struct replay_deal *d, struct deal_lane *l, uint64_t w,
                        const uint64_t *rest, unsigned more, uint64_t size) {
     uint32_t slot = replay_word_slot(w), cell;
     if (!slot_known(d, slot) || !cell_take(d, l, &cell))
         return false;
-    d->slot[slot] = (struct slot){cell, size};
-    put(d, l, (w & ~(uint64_t)UINT32_MAX) | cell);
+    d->slot[slot] = (struct deal_slot){cell, size};
+    segment_put(d, l, (w & ~(uint64_t)UINT32_MAX) | cell);
     for (unsigned i = 0; i < more; i++)
-        put(d, l, rest[i]);
+        segment_put(d, l, rest[i]);
     live_change(d, l, (int64_t)size);
     return true;
 }
 
-/* The next operation of L waits for another thread's block, in CELL. */
-static void await(struct replay_deal *d, struct lane *l, uint32_t cell) {
-    put(d, l, replay_word(REPLAY_AWAIT, cell, d->cell[cell].generation));
+/* Makes the next operation of lane L wait for the block of another thread in
+   CELL. */
+static void put_await(struct replay_deal *d, struct deal_lane *l,
+                      uint32_t cell) {
+    segment_put(d, l,
+                replay_word(REPLAY_AWAIT, cell, d->cell[cell].generation));
 }
 
-static bool deal_free(struct replay_deal *d, struct lane *l, uint64_t w,
+static bool deal_free(struct replay_deal *d, struct deal_lane *l, uint64_t w,
                       const uint64_t *rest, unsigned more) {
-    struct slot s = d->slot[replay_word_slot(w)];
+    struct deal_slot s = d->slot[replay_word_slot(w)];
     bool own = d->cell[s.cell].lane == l->number;
     if (!own)
-        await(d, l, s.cell);
-    put(d, l, (w & ~(uint64_t)UINT32_MAX) | s.cell);
+        put_await(d, l, s.cell);
+    segment_put(d, l, (w & ~(uint64_t)UINT32_MAX) | s.cell);
     for (unsigned i = 0; i < more; i++)
-        put(d, l, rest[i]);
+        segment_put(d, l, rest[i]);
     live_change(d, l, -(int64_t)s.size);
     return own && d->cell[s.cell].writes < WRITES_MOST
                ? cell_give(d, s.cell)
                : cell_give_late(d, s.cell);
 }
 
-static bool deal_realloc(struct replay_deal *d, struct lane *l,
+static bool deal_realloc(struct replay_deal *d, struct deal_lane *l,
                          const uint64_t *w) {
-    struct slot *s = &d->slot[replay_word_slot(w[0])];
+    struct deal_slot *s = &d->slot[replay_word_slot(w[0])];
     uint32_t from = s->cell, to = from;
     bool own = d->cell[from].lane == l->number;
     if (own && d->cell[from].writes < WRITES_MOST) {
@@ -483,18 +498,18 @@ static bool deal_realloc(struct replay_deal *d, struct lane *l,
         if (!cell_take(d, l, &to) || !cell_give_late(d, from))
             return false;
         if (!own)
-            await(d, l, from);
-        put(d, l, replay_word(REPLAY_INTO, to, 0));
+            put_await(d, l, from);
+        segment_put(d, l, replay_word(REPLAY_INTO, to, 0));
     }
-    put(d, l, (w[0] & ~(uint64_t)UINT32_MAX) | from);
-    put(d, l, w[1]);
-    put(d, l, w[2]);
+    segment_put(d, l, (w[0] & ~(uint64_t)UINT32_MAX) | from);
+    segment_put(d, l, w[1]);
+    segment_put(d, l, w[2]);
     live_change(d, l, (int64_t)(w[1] - s->size));
-    *s = (struct slot){to, w[1]};
+    *s = (struct deal_slot){to, w[1]};
     return true;
 }
 
-static bool deal_long(struct replay_deal *d, struct lane *l,
+static bool deal_long(struct replay_deal *d, struct deal_lane *l,
                       const uint64_t *w) {
     unsigned call = (unsigned)replay_word_size(w[0]);
     if (mtf_call_is_realloc(call) && !replay_long_is_new(w[2]))
@@ -507,7 +522,7 @@ static bool deal_long(struct replay_deal *d, struct lane *l,
 static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
     uint32_t back = d->index;
     d->index = index;
-    struct lane *l = lane_now(d);
+    struct deal_lane *l = lane_now(d);
     d->index = back;
     if (l == NULL)
         return false;
@@ -516,43 +531,41 @@ static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
     for (size_t i = 0; good && i < l->cells; i++)
         good = cell_give_late(d, l->cell[i]);
     free(l->cell);
-    *l = (struct lane){0};
+    *l = (struct deal_lane){0};
     return good;
 }
 
-/*
- * The operations that follow are those of INDEX's lane, recorded thread THREAD.
- * The first lane that is born at a place of the trace begins a window and waits
- * for all that was before; the skew between other lanes is as if there were no
- * new window. More births at that place need the ends before them alone: else
- * each of thousands of short threads would wait for the one before to run.
- */
+/* Begins operations of INDEX's lane, recorded thread THREAD. The first lane
+   that is born at a place of the trace begins a window and waits for all
+   operations before; for other lanes the skew is that of one window. Further
+   births at that place wait only for ends of lanes before them: otherwise each
+   of thousands of short threads would wait until the one before has run. */
 static bool deal_switch(struct replay_deal *d, uint32_t index,
                         uint32_t thread) {
     bool is_born = index >= d->lanes || d->lane[index].number == 0;
-    bool is_first =
-        is_born && d->skew != REPLAY_SKEW_NONE && d->parted != d->now.place + 1;
+    bool is_first = is_born && d->skew != REPLAY_SKEW_NONE &&
+                    d->birth_place != d->now.place + 1;
     d->index = index;
     if (is_first && !window_end(d, 0))
         return false;
-    struct lane *l = lane_now(d);
+    struct deal_lane *l = lane_now(d);
     if (l == NULL)
         return false;
     l->thread = thread;
     if (is_first) {
         l->needs = d->window;
-        d->parted = d->now.place + 1;
+        d->birth_place = d->now.place + 1;
     }
     return true;
 }
 
 static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
-    struct lane *l = lane_now(d);
+    struct deal_lane *l = lane_now(d);
     if (l == NULL)
         return false;
     (void)segment_now(d, l);
     if (d->present != 0)
-        put(d, l, d->present);
+        segment_put(d, l, d->present);
     d->present = 0;
     switch (replay_word_code(w[0])) {
     case REPLAY_MALLOC:
@@ -563,8 +576,8 @@ static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
     case REPLAY_LONG:
         return deal_long(d, l, w);
     case REPLAY_TRIM:
-        put(d, l, w[0]);
-        put(d, l, w[1]);
+        segment_put(d, l, w[0]);
+        segment_put(d, l, w[1]);
         return true;
     default:
         return deal_free(d, l, w[0], NULL, 0);
@@ -575,7 +588,7 @@ static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
 static bool deal_words(struct replay_deal *d, const uint64_t *w) {
     if (d->count > REPLAY_BATCH_WORDS - DEAL_WORDS_MAX ||
         d->segments == REPLAY_SEGMENTS)
-        flush(d, false, false);
+        batch_flush(d, false, false);
     switch (replay_word_code(w[0])) {
     case REPLAY_SWITCH:
         return deal_switch(d, replay_word_slot(w[0]),
@@ -605,7 +618,7 @@ bool replay_deal_batch(struct replay_deal *d) {
     }
     if (b->last)
         good &= windows_end(d);
-    /* The next batch has other figures in `staging`, and may come late. */
-    flush(d, b->last != 0, true);
+    /* The next batch has different figures in `staging`, and may come late. */
+    batch_flush(d, b->last != 0, true);
     return good;
 }

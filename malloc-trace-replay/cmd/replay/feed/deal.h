@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Deals operations out to the recorded threads that made them. The translation
- * gives operations in the order of the trace; this sorts them into segments by
- * thread, gives blocks cells instead of slots, marks operations that need the
- * block of another thread, and cuts the trace into windows of recorded time.
+ * gives operations in the order of the trace; the dealer sorts them into
+ * segments by thread, gives blocks cells instead of slots, marks operations
+ * that need the block of another thread, and cuts the trace into windows of
+ * recorded time.
  *
- * It also bounds the peak of live bytes when the threads run as far apart as
- * the skew k lets them: a thread enters window w when all have finished window
- * w - k, windows without operations counted. Until a thread enters window w +
- * 1, live bytes are those at the end of window w - k, and what each thread has
- * done in the k - 1 windows after it and in window w. The first thread that is
- * born at a place needs all that is before it; a window ends there.
+ * It also bounds the peak of live bytes for threads that run as far apart as
+ * the skew k allows: a thread enters window w when all have finished window
+ * w - k, windows without operations counted. Before a thread enters window
+ * w + 1, live bytes are those at the end of window w - k, changed by what each
+ * thread has done in the k - 1 windows after that and in window w. The first
+ * thread that is born at a place of the trace needs all operations before it; a
+ * window ends there.
  *
- * Invariants: a cell is written by one thread and used again when nothing that
- * was dealt uses it (cell.h). Memory is bounded by the slots of the trace, the
+ * Invariants: a cell is written by one thread, and is used again when no dealt
+ * operation uses it (op.h). Memory is bounded by the slots of the trace, the
  * batches in flight, and the threads.
  *
  * Threads: one, of the decoding process.
@@ -23,19 +25,19 @@
 
 #include "cmd/replay/feed/ring.h"
 
-/* A SKEW with which only blocks that are passed on order the threads. */
+/* Skew of threads that only their hand-overs of blocks order. */
 #define REPLAY_SKEW_NONE UINT32_MAX
 
 struct replay_deal;
 
-/* SKEW: in windows, from 1. NULL: out of memory. */
+/* Makes a dealer into RING. SKEW: in windows, from 1. NULL: out of memory. */
 struct replay_deal *replay_deal_new(struct replay_ring *ring, uint32_t skew);
 void replay_deal_free(struct replay_deal *d);
 
-/* The batch into which the translation puts its next operations. */
+/* Returns the batch into which the translation puts its next operations. */
 struct replay_batch *replay_deal_staging(struct replay_deal *d);
-/* Takes that batch. Its operations go into the ring, now or with later ones.
-   False: out of memory; they are lost. */
+/* Deals the batch that replay_deal_staging returned. Its operations go into the
+   ring, now or with later ones. False: out of memory; they are lost. */
 bool replay_deal_batch(struct replay_deal *d);
 
 #endif

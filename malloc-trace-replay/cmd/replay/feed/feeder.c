@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "cmd/replay/feed/memory_room.h"
-#include "cmd/replay/feed/peek.h"
 #include "cmd/replay/feed/translate.h"
 #include "common/input.h"
 #include "common/main.h"
@@ -19,29 +18,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Inputs that are opened and looked at before anything is replayed. */
+/* Inputs that are opened and checked before the replay of the first one. */
 #define FEED_INPUTS 64
-/* No LZ4 block expands more. */
+/* Largest expansion of an LZ4 block. */
 #define LZ4_RATIO 255u
 
 struct feeder {
     struct replay_translate t;
     struct replay_result *result;
-    const char *name; /* of the input */
+    const char *name; /* name of the input */
     struct trace trace;
-    bool damaged; /* something of this input is lost */
-    /* the account at the beginning of this input, and births since then */
+    bool damaged; /* a part of this input is lost */
+    /* Account at the beginning of this input, and births since. */
     struct replay_translate first;
     uint64_t first_failures, births;
-    /* counts of the result at the beginning of the current block */
+    /* Counts in `result` at the beginning of the current block. */
     uint64_t first_unknown, first_filled;
     bool gave_up; /* result->status is TOOL_FAILED */
     enum replay_touch touch;
     struct replay_memory there;
 
     struct tool_progress progress;
-    uint64_t past_bytes;  /* stored bytes of earlier inputs */
-    uint64_t total_bytes; /* of all inputs; 0: unknown */
+    uint64_t past_bytes;  /* stored bytes of the inputs before */
+    uint64_t total_bytes; /* stored bytes of all inputs; 0: unknown */
 
     struct tool_ops ops;
 };
@@ -62,7 +61,7 @@ static void feed_notice(struct feeder *f, const char *fmt, ...) {
         r->notices++;
 }
 
-/* The input lacks something; the rest is used. */
+/* The input lacks something; the rest of it is used. */
 #define feed_damage(f, ...)                                                    \
     do {                                                                       \
         (f)->damaged = true;                                                   \
@@ -72,7 +71,8 @@ static void feed_notice(struct feeder *f, const char *fmt, ...) {
         feed_notice((f), __VA_ARGS__);                                         \
     } while (0)
 
-/* A tool_check_tell: the input contradicts itself; it is used as it is. */
+/* Reports that the input contradicts itself; it is used as it is. A
+   tool_check_tell. */
 static void feed_contradiction(void *ctx, uint64_t offset, const char *text) {
     struct feeder *f = ctx;
     if (f->result->status == TOOL_OK)
@@ -93,8 +93,8 @@ static void feed_fail(struct feeder *f, const char *fmt, ...) {
 
 /* --- Memory --------------------------------------------------------------- */
 
-/* Finds how much memory there is, if blocks are written whole or a byte in each
-   page: else live bytes do not tell how much is needed. */
+/* Finds the memory available, if TOUCH writes whole blocks or a byte in each
+   page. Other modes need less than the live bytes. */
 static void find_memory(struct feeder *f, enum replay_touch touch) {
     f->touch = touch;
     replay_memory_find(&f->there, "");
@@ -105,7 +105,8 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
     f->t.use_present = touch == REPLAY_TOUCH_AUTO || touch == REPLAY_TOUCH_USE;
 }
 
-/* Before anything runs: warns if NAME's peak, where it is known, needs more. */
+/* Warns before the run if the peak of trace NAME is known and exceeds the
+   memory. */
 static void warn_of_peak(struct feeder *f, const char *name) {
     struct tool_text a, b;
     struct replay_peek peek;
@@ -132,8 +133,7 @@ static void warn_of_peak(struct feeder *f, const char *name) {
         tool_warn("%s", text);
 }
 
-/* False: given up, since what was translated needs more memory than there
-   is. */
+/* False: gave up, as the translated operations exceed the memory. */
 static bool fits(struct feeder *f) {
     struct tool_text a, b;
     if (f->t.no_memory && !f->gave_up)
@@ -152,8 +152,8 @@ static bool fits(struct feeder *f) {
 
 /* --- Blocks and inputs ---------------------------------------------------- */
 
-/* Tells of operations of block B whose slots were empty or full when they
-   should not have been. A trace that lost nothing has none. */
+/* Reports UNKNOWN operations of block B on empty slots and FILLED allocations
+   to full ones. A trace without losses has none. */
 static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
                        uint64_t unknown, uint64_t filled) {
     char text[120];
@@ -170,7 +170,7 @@ static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
     struct tool_input *in = f->ops.in;
     f->first_unknown = f->result->unknown_blocks;
     f->first_filled = f->result->lost_frees;
-    /* Every slot came with an allocation, which is a byte or more. */
+    /* Each slot took an allocation, of a byte or more in the input. */
     f->t.most = tool_input_bytes(in);
     if (f->damaged)
         f->t.most =
@@ -180,7 +180,7 @@ static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
     replay_translate_thread(&f->t, b->head.thread);
 }
 
-/* False: given up. */
+/* False: gave up. */
 static bool feed_ops(struct feeder *f, const struct tool_ops_item *item) {
     if (replay_translate_ops(&f->t, item->block, item->op, item->count))
         return fits(f);
@@ -213,7 +213,7 @@ static void begin_input(struct feeder *f, struct tool_input *in) {
     f->births = 0;
 }
 
-/* Compares what was counted of this input with its closing block B. */
+/* Compares the counts of this input with its closing block B. */
 static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
     const struct replay_translate *t = &f->t, *t0 = &f->first;
     struct tool_check_sums s = {0};
@@ -242,7 +242,7 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
                        t0->threads.counted - t0->threads.failed_only);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, t->switches - t0->switches);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_PRESENT_BLOCKS, t->notes - t0->notes);
-    /* the peak of all inputs so far; of this one only if it rose */
+    /* This is the peak of all inputs so far: it is this input's if it rose. */
     if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
                        t->peak_bytes - t0->live_bytes);
@@ -253,7 +253,7 @@ static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
     const char *lacks = tool_check_lacks(b);
     check_closing(f, b);
     replay_recorded_closing(&f->t.recorded, b);
-    /* Of a raw trace its sorter says that. */
+    /* The sorter of a raw trace reports that itself. */
     if (lacks != NULL && f->trace.sorting == NULL)
         feed_damage(f, "%s: %s", f->name, lacks);
 }
@@ -272,7 +272,7 @@ static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
                sizeof(f->result->executable));
 }
 
-/* The rest of the frame that the last bytes came from is lost. */
+/* Reports the loss of the rest of a stored frame. */
 static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
     feed_damage(f, "%s: byte %llu: %s %s, %llu stored bytes are without use",
                 f->name, (unsigned long long)item->file_offset,
@@ -280,8 +280,8 @@ static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
                 (unsigned long long)item->skipped);
 }
 
-/* Whether a signal ended the reading before ITEM, which may only look like
-   damage then. */
+/* True if a signal ended the reading before ITEM, in which case ITEM may look
+   like damage. */
 static bool is_interrupted(struct feeder *f, const struct tool_ops_item *item) {
     if (!tool_stop_requested() ||
         (item->kind == TOOL_OPS_END && item->problem == NULL))
@@ -367,7 +367,7 @@ static const char *foreign_text(struct tool_input *in) {
     return text != NULL ? text : "is no processed trace";
 }
 
-/* What the input IN is instead of a processed trace; NULL: it may be one. */
+/* Says why input IN is no processed trace; NULL: it may be one. */
 static const char *no_trace_text(struct tool_input *in) {
     uint8_t first[8];
     size_t n = tool_input_peek(in, first);
@@ -378,13 +378,13 @@ static const char *no_trace_text(struct tool_input *in) {
         return strerror(tool_input_source(in)->error);
     if (status != MTF_OK && status < MTF_CUT)
         return mtf_status_text(status);
-    /* Damaged at once, or LZ4 of next to nothing: reading it will tell. */
+    /* Damaged at once, or LZ4 of a few bytes: reading it reports which. */
     if (tool_input_is_compressed(in) && memcmp(first, MTF_PROC_MAGIC, n) == 0)
         return NULL;
     return n == 0 ? "is empty" : foreign_text(in);
 }
 
-/* Opens NAME and looks at its first bytes. False: given up. */
+/* Opens NAME and checks its first bytes. False: gave up. */
 static bool feed_open(struct feeder *f, struct trace *t, const char *name) {
     if (!trace_open(t, name, NULL)) {
         feed_fail(f, "cannot open %s: %s", name ? name : "standard input",
@@ -399,7 +399,7 @@ static bool feed_open(struct feeder *f, struct trace *t, const char *name) {
     return false;
 }
 
-/* 0: unknown. */
+/* Sum of the stored bytes of COUNT traces; 0: unknown. */
 static uint64_t total_bytes(const struct trace *trace, int count) {
     uint64_t total = 0;
     for (int i = 0; i < count; i++) {
@@ -411,7 +411,7 @@ static uint64_t total_bytes(const struct trace *trace, int count) {
     return total;
 }
 
-/* Reads the trace that is open, and closes it. */
+/* Reads the open trace, and closes it. */
 static void feed_trace(struct feeder *f) {
     struct replay_result *r = f->result;
     struct tool_input *in = f->trace.in;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The decoding process: reads processed traces, makes ready operations of them
- * (translate.h) and hands these to the measuring process.
+ * The decoding process: reads traces, translates their operations (translate.h)
+ * and hands these to the measuring process.
  *
- * Invariants: memory is bounded by the bytes of the input, whatever these say.
- * Every way out hands over a last batch.
+ * Invariants: memory is bounded by the number of bytes of the input, whatever
+ * their contents. A last batch is filled in any case.
  *
  * Threads: runs in a process of its own.
  */
@@ -14,8 +14,9 @@
 #include "cmd/replay/feed/ring.h"
 #include "cmd/replay/feed/translate.h"
 
-/* The traces NAME[0 .. COUNT - 1], one after another; stdin if there is none.
-   The last batch is given when it returns. TOUCH: what will be written. */
+/* Feeds the traces NAME[0 .. COUNT - 1] into RING, one after another; standard
+   input if COUNT is 0. TOUCH: bytes that the measuring process will write.
+   Fills the last batch before it returns. */
 void replay_feed(struct replay_ring *ring, char *const *name, int count,
                  enum replay_touch touch, const struct replay_order *order);
 

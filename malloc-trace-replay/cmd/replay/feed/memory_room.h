@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory available for a replay: what the system, the cgroups of this
- * process and its limits leave. Using more gets the process killed, or
- * allocations refused.
+ * Memory available for a replay, and memory that a trace needs.
+ *
+ * Available is the memory that the system, the cgroups of this process and its
+ * limits leave. Using more gets the process killed, or allocations refused. The
+ * closing block at the end of a trace's file has the peak of live bytes.
  *
  * Threads: one.
  */
@@ -12,18 +14,30 @@
 #include "base/compiler.h"
 
 struct replay_memory {
-    /* Touching more gets the process killed. UINT64_MAX: unknown. */
+    /* Bytes that can be touched; more gets the process killed. UINT64_MAX:
+       unknown. */
     uint64_t room_bytes;
-    const char *room_of; /* whose limit that is, in words */
-    /* Room that RLIMIT_AS leaves, beyond which allocations are refused. */
+    const char *room_of; /* name of that limit, for messages */
+    /* RLIMIT_AS, beyond which allocations are refused. */
     uint64_t address_bytes;
-    /* The kernel refuses larger blocks; UINT64_MAX: it refuses none. */
+    /* Largest block that the kernel grants; UINT64_MAX: any. */
     uint64_t grant_bytes;
 };
 
-/* ROOT goes before the names of files in /proc and /sys; "" but in tests. */
+/* Fills in *M. ROOT is put before the names of files in /proc and /sys: "", or
+   a folder of a test. */
 void replay_memory_find(struct replay_memory *m, const char *root);
-/* The number after NAME at the beginning of a line of TEXT. False: none. */
+/* Finds the line of TEXT that begins with NAME and reads the number after NAME.
+   False: there is none. */
 bool replay_number_in(const char *text, const char *name, uint64_t *value);
+
+struct replay_peek {
+    uint64_t peak_bytes;     /* of live blocks */
+    uint64_t present_blocks; /* blocks with present bytes */
+};
+
+/* Reads the closing block of trace NAME (see tool_input_open) without consuming
+   any of its input. False: NAME is no file, or has no closing block. */
+bool replay_peek(const char *name, struct replay_peek *peek);
 
 #endif

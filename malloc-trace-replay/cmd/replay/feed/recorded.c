@@ -34,8 +34,7 @@ void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b) {
     uint64_t first, last;
     c->seen = true;
-    /* These are the events' own times; the ones seen so far are those of
-       records. */
+    /* These are times of events; the times so far are those of records. */
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_START_NS, &first) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &last)) {
         c->first_ns = first;
@@ -70,13 +69,13 @@ void replay_recorded_end(struct replay_recorded *c,
                          struct replay_result *result) {
     if (c->last_ns > c->first_ns)
         result->recorded_ns += c->last_ns - c->first_ns;
-    /* counters of more than the trace has can be compared with nothing */
+    /* Counters that cover more than the trace cannot be compared. */
     result->is_part |= c->is_part;
     if (c->is_part)
         c->known = 0;
     if (c->seen) {
         result->recorded_ops += c->ops;
-        /* several traces have no peak in common */
+        /* Several traces have no common peak. */
         result->recorded_peak_bytes = result->traces++ == 0 ? c->peak_bytes : 0;
     }
     result->recorded_cpu_ns += c->cpu_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Facts of the recorded run that a trace has: its duration and the allocator's
- * counters. The closing block has exact figures; a trace that was cut short has
- * only the samples and times up to there.
+ * Facts about the recorded run: its duration and the allocator's counters. The
+ * closing block of a trace has exact figures; a trace that was cut short has
+ * only times and samples.
  *
  * Threads: one.
  */
@@ -14,16 +14,16 @@
 
 struct replay_recorded {
     uint64_t first_ns, last_ns;
-    uint64_t cpu_ns;                 /* 0 unknown */
-    bool seen;                       /* something of a trace was seen */
-    uint64_t ops, peak_bytes;        /* by the closing block */
-    uint64_t rss_bytes;              /* of the last sample */
+    uint64_t cpu_ns;                 /* 0: unknown */
+    bool seen;                       /* a part of a trace was seen */
+    uint64_t ops, peak_bytes;        /* from the closing block */
+    uint64_t rss_bytes;              /* at the last sample */
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
-    bool is_part; /* the figures are of more than the trace has */
+    bool is_part; /* the figures cover more than the trace has */
 };
 
-/* A time in the trace. */
+/* Notes a time of the trace. */
 static inline void replay_recorded_time(struct replay_recorded *c,
                                         uint64_t time_ns) {
     c->seen = true;
@@ -31,16 +31,16 @@ static inline void replay_recorded_time(struct replay_recorded *c,
         c->first_ns = time_ns;
     c->last_ns = time_ns;
 }
-/* Sample OP of block B. */
+/* Notes sample OP of block B. */
 void replay_recorded_sample(struct replay_recorded *c,
                             const struct mtf_proc_block *b,
                             const struct mtf_op *op);
-/* Bytes of the heap that had memory at the last sample. 0: unknown. */
+/* Bytes of the heap with memory behind them at the last sample. 0: unknown. */
 uint64_t replay_recorded_heap(const struct replay_recorded *c);
-/* Closing block B. */
+/* Notes closing block B. */
 void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b);
-/* At the end of a trace: adds C to RESULT and empties it. */
+/* Ends a trace: adds C to RESULT and empties C. */
 void replay_recorded_end(struct replay_recorded *c,
                          struct replay_result *result);
 

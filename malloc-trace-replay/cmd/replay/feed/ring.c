@@ -16,12 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Looks before a sleep: about 20 us, less than a sleep and a wake cost. */
-#define RING_LOOKS 400
-/* A sleeper looks after its partner this often. */
+/* Polls before a sleep: about 20 us, less than a sleep and a wake cost. */
+#define RING_POLLS 400
+/* A sleeper checks this often that its partner is alive. */
 #define RING_SLEEP_NS 50000000
 
-/* Whole pages of any size. */
+/* Size of the memory, in whole pages of any size. */
 static size_t ring_bytes(uint32_t batches) {
     size_t n = sizeof(struct replay_ring) +
                (size_t)batches * sizeof(struct replay_batch);
@@ -32,8 +32,8 @@ size_t replay_ring_bytes(const struct replay_ring *r) {
     return ring_bytes(r->batches);
 }
 
-/* A file in memory. A file that grows beyond the limit of files' sizes ends the
-   process by a signal. */
+/* Makes a file in memory of BYTES; -1: it cannot be made. Checks the limit of
+   file sizes first, since exceeding it ends the process with a signal. */
 static int ring_file(size_t bytes) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
@@ -92,10 +92,11 @@ struct replay_ring *replay_ring_open(int fd) {
     return NULL;
 }
 
-/* True if the filler has to wait, with TAKEN taken. */
-static bool fill_waits(const struct replay_ring *r, uint32_t taken) {
+/* True if the filler has to wait while TAKEN batches are taken. */
+static bool ring_fill_waits(const struct replay_ring *r, uint32_t taken) {
     uint32_t left = r->filled - taken;
-    /* In turns: from empty to full, and then not before it is empty again. */
+    /* In turns: the filler goes on until the ring is full, then waits until it
+       is empty. */
     if (r->low == 0)
         return r->filled % r->batches == 0 && left != 0;
     return left == r->batches;
@@ -104,11 +105,11 @@ static bool fill_waits(const struct replay_ring *r, uint32_t taken) {
 struct replay_batch *replay_ring_fill(struct replay_ring *r) {
     uint32_t filled = r->filled;
     uint32_t taken = tcm_load_acquire(&r->taken);
-    while (fill_waits(r, taken)) {
+    while (ring_fill_waits(r, taken)) {
         tcm_store_relaxed(&r->wanted, filled - r->low);
         tcm_fence_seq_cst();
         taken = tcm_load_acquire(&r->taken);
-        if (!fill_waits(r, taken))
+        if (!ring_fill_waits(r, taken))
             break;
         tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
         taken = tcm_load_acquire(&r->taken);
@@ -136,7 +137,7 @@ static const struct replay_batch *ring_next(struct replay_ring *r) {
     return replay_ring_place(r, read);
 }
 
-/* True: it has ended, and what it published before is visible. */
+/* True if CHILD has ended; all that it published is visible then. */
 static bool ring_child_ended(pid_t *child, int *status) {
     if (*child < 0)
         return true;
@@ -153,7 +154,7 @@ static bool ring_child_ended(pid_t *child, int *status) {
 const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
                                             int *status) {
     const struct replay_batch *b;
-    for (int i = 0; i < RING_LOOKS; i++) {
+    for (int i = 0; i < RING_POLLS; i++) {
         b = ring_next(r);
         if (b)
             return b;
@@ -181,7 +182,8 @@ bool replay_ring_has(struct replay_ring *r) {
     return tcm_load_acquire(&r->filled) != r->read;
 }
 
-/* No more comes before all that are there are taken; some may be already. */
+/* True if no batch comes before all present ones are taken, of which some may
+   be taken already. */
 static bool ring_is_full(struct replay_ring *r) {
     uint32_t filled = tcm_load_acquire(&r->filled);
     TCM_ASSERT(r->low == 0);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Turns decoded operations of the trace into the words that the measured loop
- * runs, and keeps the account of live blocks, so that the loop need not.
+ * Translates decoded operations of the trace into the words that the measured
+ * loop runs, and keeps the account of live blocks in its place.
  *
  * A free gets the size, alignment and kind of call from its slot. Frees and
  * reallocs of blocks whose allocation was lost are left out; a block whose free
- * was lost is freed when its slot is taken again. Of several traces each has
+ * was lost is freed when its slot is taken again. Each of several traces has
  * slots and threads of its own.
  *
- * Invariants: what goes into the ring keeps the promises of op.h, whatever the
- * trace says. Memory is bounded by the number of threads with operations, and
- * of slots, which is at most `most`.
+ * Invariants: batches in the ring keep the invariants of op.h, whatever the
+ * trace contains. Memory is bounded by the number of threads with operations,
+ * and of slots, which is at most `most`.
  *
  * Threads: one.
  */
@@ -21,98 +21,136 @@
 #include "cmd/replay/feed/deal.h"
 #include "cmd/replay/feed/recorded.h"
 #include "cmd/replay/feed/ring.h"
-#include "cmd/replay/feed/thread_map.h"
 #include "common/collections.h"
 #include "trace/check.h"
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"
 
-/* A window covers at least this much recorded time. */
+/* Recorded threads, and the indices of their thread caches: small numbers from
+   1, which are used again when a thread ends. All zero: empty. */
+struct replay_thread_map {
+    struct replay_thread {
+        uint32_t id;
+        uint32_t index; /* 0 until the thread has an operation */
+        bool counted;   /* the thread had an operation */
+        bool failed;    /* the thread had a call that failed */
+        struct tool_check_life life;
+    } * thread; /* in the order of first appearance */
+    struct tool_ids ids;
+    uint32_t *free_index;
+    size_t free_count, free_room;
+    uint32_t indices;     /* 1 + indices given out so far */
+    uint64_t counted;     /* threads with an operation */
+    uint64_t failed_only; /* threads with failed calls only */
+};
+
+/* Returns the entry of thread ID, which is made if there is none; valid until
+   the next call. NULL: out of memory. */
+struct replay_thread *replay_threads_get(struct replay_thread_map *t,
+                                         uint32_t id);
+/* Gives ENTRY an index. False: out of memory. */
+bool replay_threads_index(struct replay_thread_map *t,
+                          struct replay_thread *entry);
+/* Ends thread ID: takes its index back and returns it; 0: it had none. Frees of
+   the thread may follow. */
+uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id);
+void replay_threads_fini(struct replay_thread_map *t);
+
+/* Least recorded time of a window. */
 #define REPLAY_WINDOW_NS 1000000u
 
-/* In what order and when operations are made. */
+/* Order and time of operations. */
 struct replay_order {
-    uint32_t skew; /* dealt to threads, see deal.h; 0: in the trace's order */
-    double speed;  /* of the recorded run; 0: as fast as it goes */
-    uint64_t max_idle_ns; /* longest time without an operation, as recorded */
-    bool spread; /* batches say how long they took in the recorded run */
+    uint32_t skew; /* skew of threads, see deal.h; 0: the order of the trace */
+    double speed;  /* multiple of the recorded speed; 0: as fast as possible */
+    uint64_t max_idle_ns; /* longest recorded pause without operations */
+    bool spread; /* batches get the time that they took in the recorded run */
 };
 
 struct replay_translate {
     struct replay_order order;
-    struct replay_deal *deal; /* NULL: in the trace's order */
-    bool no_memory;           /* operations that were dealt are lost */
-    /* Recorded time: the last one seen; the sum over all traces without long
-       idle times; where the window began; where the batch began. */
+    struct replay_deal *deal; /* NULL: the order of the trace */
+    bool no_memory;           /* dealt operations are lost */
+    /* Recorded time: the last one seen; the sum over all traces, with pauses
+       cut to `max_idle_ns`; the beginning of the window; the beginning of the
+       batch. */
     uint64_t time_ns, clock_ns, window_ns, batch_ns;
 
-    /* the current batch */
+    /* The current batch. */
     struct replay_ring *ring;
     struct replay_batch *batch;
     uint64_t *at, *limit;
 
-    /* blocks of the trace */
-    uint64_t *slot;  /* see slot_words.h */
-    size_t capacity; /* entries of it */
-    uint32_t used;   /* slots that were named so far, in all traces */
-    uint32_t base;   /* number of this trace's slot 0 */
-    uint64_t most;   /* slots this trace can have; set by the caller */
-    /* Memory that there is, set by the caller: a batch that would need more is
-       not handed out. The kernel refuses blocks above `grant_bytes`; these,
-       and what is not present of others, are the `unwritten_bytes`. */
+    /* Blocks of the trace. */
+    uint64_t *slot;  /* words of slots: see translate.c */
+    size_t capacity; /* entries of `slot` */
+    uint32_t used;   /* slots named so far, in all traces */
+    uint32_t base;   /* number of slot 0 of this trace */
+    uint64_t most;   /* most slots that this trace can have; set by the caller
+                        */
+    /* Memory available, set by the caller: a batch that needs more is not
+       handed out. The kernel refuses blocks above `grant_bytes`. These, and the
+       parts of others that are not present, are the `unwritten_bytes`. */
     uint64_t room_bytes, grant_bytes, unwritten_bytes;
     uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
-    uint64_t live_mark; /* a batch ends when more bytes are live */
+    uint64_t live_mark; /* live bytes that end a batch when they are exceeded */
     uint64_t ops, switches;
     uint64_t
-        rare[MTF_OP_LAST_OPERATION + 1]; /* all but the most common, by kind */
-    uint64_t unknown_reallocs; /* of blocks that are not in the trace */
+        rare[MTF_OP_LAST_OPERATION + 1]; /* by kind: all but the most common
+                                            operations */
+    uint64_t unknown_reallocs; /* reallocs of blocks that are not in the trace
+                                  */
 
-    /* Present bytes count only with --touch=auto; set by the caller. */
+    /* Present bytes count in some modes only (replay_touch); set by the
+       caller. */
     bool use_present;
     bool noted;             /* `present` is known for the next operation */
-    uint64_t present;       /* bytes */
-    uint64_t noted_in;      /* offset of the block that says so */
-    uint64_t notes;         /* so far */
-    struct tool_map partly; /* by slot + 1: bytes written of a block */
+    uint64_t present;       /* in bytes */
+    uint64_t noted_in;      /* offset of the block that notes it */
+    uint64_t notes;         /* notes of present bytes so far */
+    struct tool_map partly; /* by slot + 1: bytes that are written of a block */
 
-    /* threads */
+    /* Threads. */
     struct replay_thread_map threads;
-    uint32_t thread;      /* of the next operations */
-    bool entered;         /* the cache of that thread is attached */
-    uint32_t last_thread; /* of the last operation, 0 none */
-    uint32_t index;       /* of the cache that is attached, 0 the replayer's */
+    uint32_t thread;      /* thread of the next operations */
+    bool entered;         /* the cache of `thread` is attached */
+    uint32_t last_thread; /* thread of the last operation, 0: none yet */
+    uint32_t index;       /* index of the attached cache, 0: the replayer's own
+                             */
 
-    struct replay_recorded recorded; /* of this trace */
+    struct replay_recorded recorded; /* facts of this trace */
     bool sampled; /* the batch ends at a sample of the recorded run */
-    struct tool_check *check; /* of this trace, set by the caller; or NULL */
+    struct tool_check *check; /* checks of this trace, set by the caller; or
+                                 NULL */
     struct replay_result *result;
     bool apart;                      /* in a prologue or epilogue */
-    uint64_t apart_since, apart_ops; /* ops before it; ops in earlier ones */
+    uint64_t apart_since, apart_ops; /* operations before this one; operations
+                                        in earlier ones */
 };
 
-/* Begins the first batch, even without memory (false). ORDER NULL: that of the
-   trace, as fast as possible. */
+/* Begins the first batch, even when out of memory (which returns false). ORDER
+   NULL: that of the trace, as fast as possible. */
 bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
                            const struct replay_order *order);
 /* Begins a trace. */
 void replay_translate_trace(struct replay_translate *t);
-/* The operations that follow are THREAD's, 0: of no known one. */
+/* Sets the thread of the operations that follow; 0: unknown. */
 void replay_translate_thread(struct replay_translate *t, uint32_t thread);
-/* The operations that follow were made at NS or later. */
+/* Sets the least time of the operations that follow, in ns of the recording's
+   clock. */
 void replay_translate_time(struct replay_translate *t, uint64_t ns);
-/* Translates N operations of block B. False: one is impossible, or out of
-   memory; the rest of the block cannot be used. */
+/* Translates N operations of block B. False: an operation is impossible, or out
+   of memory; the rest of the block cannot be used. */
 bool replay_translate_ops(struct replay_translate *t,
                           const struct mtf_proc_block *b,
                           const struct mtf_op *ops, size_t n);
-/* True if there is memory for what was translated. */
+/* True if the memory available holds the blocks that were translated. */
 static inline bool replay_translate_fits(const struct replay_translate *t) {
     return (t->unwritten_bytes == 0
                 ? t->peak_bytes
                 : t->live_bytes - t->unwritten_bytes) <= t->room_bytes;
 }
-/* Hands over the last batch and the account. */
+/* Fills the last batch and publishes the account. */
 void replay_translate_end(struct replay_translate *t);
 
 #endif

@@ -2,9 +2,12 @@
 #include "cmd/replay/run/calls.h"
 
 #include "base/bits.h"
+#include "base/raw_io.h"
 #include "common/shared_library.h"
+#include "traceformat/trace_event.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -16,7 +19,8 @@ const char replay_nothrow = 0;
 
 /* --- What stands in for a call that the allocator lacks ------------------- */
 
-static struct replay_calls found; /* for the functions below */
+static struct replay_calls found; /* functions found so far, for the functions
+                                     below */
 
 static void *reallocarray_by_realloc(void *p, size_t n, size_t size) {
     size_t product;
@@ -110,14 +114,14 @@ static void delete_array_sized_aligned_by_unsized(void *p, size_t size,
 
 /* --- Finding -------------------------------------------------------------- */
 
-/* The function NAME as a program's call would find it; NULL if it is not in
-   malloc's library. */
+/* Returns the function NAME that a program's call would reach; NULL if it is
+   not in malloc's library. */
 static void *find(const char *name) {
     return tool_symbol_of(found.library, name);
 }
 
-/* POSIX lets object pointers be function pointers, but the compiler warns of a
-   cast; so the pointer is copied. */
+/* POSIX lets object pointers be function pointers, but compilers warn of a
+   cast. So the pointer is copied. */
 #define FIND(member, name)                                                     \
     do {                                                                       \
         void *p_ = find(name);                                                 \
@@ -144,8 +148,8 @@ static void find_c_family(void) {
         found.posix_memalign = posix_by_aligned_alloc;
     if (!found.posix_memalign && found.memalign)
         found.posix_memalign = posix_by_memalign;
-    /* If malloc's library has none of these it is a wrapper around the C
-       library, which a program would get, too. */
+    /* A malloc library with none of these wraps the C library, whose function a
+       program would get, too. */
     INSTEAD(posix_memalign, posix_memalign);
     INSTEAD(memalign, memalign_by_posix);
     INSTEAD(aligned_alloc, memalign_by_posix);
@@ -239,7 +243,7 @@ static void version_of(char *text, size_t size) {
         size_t length = sizeof(v);
         memcpy(&mallctl, &p, sizeof(p));
         if (mallctl("version", (void *)&v, &length, NULL, 0) == 0 && v)
-            /* without the commit that follows the number */
+            /* without the commit behind the number */
             snprintf(text, size, "jemalloc %.*s", (int)strcspn(v, "-"), v);
         return;
     }
@@ -267,4 +271,131 @@ void replay_calls_name(struct replay_calls *c) {
     version_of(version, sizeof(version));
     snprintf(c->name, sizeof(c->name), version[0] ? "%.120s (%s)" : "%.120s",
              file, version);
+}
+
+/* --- Counters ------------------------------------------------------------- */
+
+void replay_counters_read(const struct replay_calls *calls,
+                          struct replay_counters *out) {
+    memset(out, 0, sizeof(*out));
+    if (calls->property == NULL)
+        return;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
+        const char *name = mtf_account_name(i);
+        size_t v;
+        if (name != NULL && calls->property(name, &v)) {
+            out->value[i] = v;
+            out->known |= 1u << i;
+        }
+    }
+}
+
+void replay_counters_since(const struct replay_counters *before,
+                           struct replay_counters *after) {
+    after->known &= before->known;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        after->value[i] -= before->value[i];
+}
+
+static uint64_t property(const struct replay_calls *calls, unsigned account) {
+    size_t v = 0;
+    return calls->property != NULL &&
+                   calls->property(mtf_account_name(account), &v)
+               ? v
+               : 0;
+}
+
+uint64_t replay_heap_bytes(const struct replay_calls *calls) {
+    uint64_t taken = property(calls, MTF_ACCOUNT_SYSTEM_BYTES_TAKEN);
+    uint64_t returned = property(calls, MTF_ACCOUNT_SYSTEM_BYTES_RETURNED);
+    return taken > returned ? taken - returned : 0;
+}
+
+/* --- Statistics ----------------------------------------------------------- */
+
+/* Static, as the allocator must not be asked for memory. */
+static char statistics_text[64 << 10];
+
+static void statistics_put(int fd, const char *s) {
+    (void)tcm_io_write_all(fd, s, strlen(s));
+}
+
+/* Writes a piece of text for jemalloc and, in the other order of arguments, for
+   mimalloc. */
+static void statistics_put_piece(void *fd, const char *s) {
+    statistics_put(*(const int *)fd, s);
+}
+static void statistics_put_last(const char *s, void *fd) {
+    statistics_put_piece(fd, s);
+}
+
+#define STATISTICS_FIND(calls, function, name)                                 \
+    do {                                                                       \
+        void *p_ = tool_symbol_of((calls)->library, name);                     \
+        memcpy(&(function), &p_, sizeof(p_));                                  \
+    } while (0)
+
+/* Empties the thread cache first, which keeps counts of its own until then. */
+static bool statistics_by_jemalloc(const struct replay_calls *calls, int fd,
+                                   bool is_json) {
+    int (*control)(const char *, void *, size_t *, void *, size_t);
+    void (*print)(void (*)(void *, const char *), void *, const char *);
+    STATISTICS_FIND(calls, print, "malloc_stats_print");
+    if (print == NULL)
+        return false;
+    STATISTICS_FIND(calls, control, "mallctl");
+    if (control != NULL)
+        (void)control("thread.tcache.flush", NULL, NULL, NULL, 0);
+    print(statistics_put_piece, &fd, is_json ? "J" : "");
+    return true;
+}
+
+static bool statistics_by_mimalloc(const struct replay_calls *calls, int fd) {
+    void (*merge)(void);
+    void (*print)(void (*)(const char *, void *), void *);
+    STATISTICS_FIND(calls, print, "mi_stats_print_out");
+    if (print == NULL)
+        return false;
+    STATISTICS_FIND(calls, merge, "mi_stats_merge");
+    if (merge != NULL)
+        merge();
+    print(statistics_put_last, &fd);
+    return true;
+}
+
+static bool statistics_by_extension(const struct replay_calls *calls, int fd) {
+    void (*print)(char *, int);
+    STATISTICS_FIND(calls, print, "MallocExtension_GetStats");
+    if (print == NULL)
+        return false;
+    print(statistics_text, (int)sizeof(statistics_text));
+    statistics_text[sizeof(statistics_text) - 1] = '\0';
+    statistics_put(fd, statistics_text);
+    return true;
+}
+
+/* Writes through stderr, which needs no buffer. */
+static bool statistics_by_c_library(const struct replay_calls *calls, int fd) {
+    int (*print)(int, FILE *);
+    STATISTICS_FIND(calls, print, "malloc_info");
+    if (print == NULL)
+        return false;
+    int before = fd == STDERR_FILENO ? -1 : fcntl(2, F_DUPFD_CLOEXEC, 3);
+    if (before >= 0)
+        (void)dup2(fd, STDERR_FILENO);
+    bool good = print(0, stderr) == 0;
+    if (before >= 0) {
+        (void)dup2(before, STDERR_FILENO);
+        close(before);
+    }
+    return good;
+}
+
+bool replay_calls_statistics(const struct replay_calls *calls, int fd,
+                             bool is_json) {
+    return calls->library != NULL &&
+           (statistics_by_jemalloc(calls, fd, is_json) ||
+            statistics_by_mimalloc(calls, fd) ||
+            statistics_by_extension(calls, fd) ||
+            statistics_by_c_library(calls, fd));
 }

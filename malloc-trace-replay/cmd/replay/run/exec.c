@@ -3,13 +3,12 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "cmd/replay/feed/cell.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
 
-/* Operations between the prefetch of a slot and its use: enough for a miss of
-   all caches while operations take a few nanoseconds each. */
+/* Operations from the prefetch of a slot to its use: enough for a miss of all
+   caches, as an operation takes a few nanoseconds. */
 #define AHEAD       24
 #define TOUCH_LIMIT ((size_t)4096)
 #define TOUCH_BYTE  0xA5
@@ -39,7 +38,7 @@ static TCM_NOINLINE void touch_pages(char *p, size_t old, size_t size,
     }
 }
 
-/* AUTO for larger blocks: writes all, or what is present. */
+/* Touches a larger block in mode AUTO: all of it, or what is present. */
 static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
                                      size_t old, size_t size) {
     if (x->noted != 0) {
@@ -53,7 +52,7 @@ static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
         memset(p + old, TOUCH_BYTE, size - old);
 }
 
-/* Writes to a block of SIZE bytes; the first OLD are as a realloc left them. */
+/* Touches a block of SIZE bytes, of which a realloc left the first OLD. */
 static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
                                     enum replay_touch how, char *p, size_t old,
                                     size_t size) {
@@ -81,8 +80,8 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
 }
 
 /* Reads a block of SIZE bytes before it is freed, as a program would. */
-static TCM_ALWAYS_INLINE void use(enum replay_touch how, const char *p,
-                                  size_t size) {
+static TCM_ALWAYS_INLINE void touch_before_free(enum replay_touch how,
+                                                const char *p, size_t size) {
     if (how != REPLAY_TOUCH_USE)
         return;
     if (size > TOUCH_LIMIT)
@@ -112,7 +111,7 @@ TCM_NOINLINE void replay_exec_switch(struct replay_exec *x, uint32_t index) {
     if (x->cache == NULL || index == x->current)
         return;
     struct ThreadCacheState *state = NULL;
-    /* Release first: set would drain and destroy the cache that is attached. */
+    /* Released first: set_cache would drain and destroy the attached cache. */
     if (!x->calls.release_cache(&state) ||
         !x->calls.set_cache(x->cache[index])) {
         x->cache_failures++;
@@ -124,7 +123,7 @@ TCM_NOINLINE void replay_exec_switch(struct replay_exec *x, uint32_t index) {
     x->current = index;
 }
 
-/* The recorded thread ended: its cache is drained and destroyed. */
+/* Drains and destroys the cache of a recorded thread that ended. */
 static TCM_COLD void exec_thread_end(struct replay_exec *x, uint32_t index) {
     if (x->cache == NULL)
         return;
@@ -217,10 +216,10 @@ static void long_free(struct replay_exec *x, const struct long_op *op,
     }
 }
 
-/* P is the new block of SLOT, NULL: it was refused. */
-static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
-                                     enum replay_touch how, bool in_cells,
-                                     uint32_t slot, void *p, size_t size) {
+/* Puts P, the new block of SLOT, into its place; NULL: it was refused. */
+static TCM_ALWAYS_INLINE void exec_place(struct replay_exec *x,
+                                         enum replay_touch how, bool in_cells,
+                                         uint32_t slot, void *p, size_t size) {
     if (TCM_UNLIKELY(p == NULL))
         x->refused++;
     else
@@ -236,8 +235,8 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
     void *old = is_new ? NULL : block_of(x, in_cells, op->slot);
     uint32_t to = x->into != 0 ? x->into - 1 : op->slot;
     x->into = 0;
-    /* Size 0 would make it a free, in some allocators. The recorded call was
-       none. */
+    /* A size of 0 frees the block in some allocators. The recorded call did
+       not. */
     size_t size = op->size == 0 && !is_new ? 1 : op->size;
     if (!is_new && TCM_UNLIKELY(old == NULL)) {
         x->skipped++;
@@ -254,8 +253,8 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
     block_put(x, in_cells, to, p);
     if (TCM_UNLIKELY(p == NULL)) {
         x->refused++;
-        /* The block keeps its old size, which a later sized free would
-           contradict. So it is freed; the slot is empty, as after any
+        /* The block would keep its old size, which a later sized free
+           contradicts. So it is freed, and the slot is empty as after any
            refusal. */
         if (old != NULL) {
             x->refused_reallocs++;
@@ -276,7 +275,8 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
         return;
     }
     if (!mtf_call_is_free(op.call)) {
-        placed(x, how, x->cell != NULL, op.slot, long_alloc(x, &op), op.size);
+        exec_place(x, how, x->cell != NULL, op.slot, long_alloc(x, &op),
+                   op.size);
         return;
     }
     void *p = block_of(x, x->cell != NULL, op.slot);
@@ -285,13 +285,13 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
         x->skipped_frees++;
         return;
     }
-    use(how, p, op.size);
+    touch_before_free(how, p, op.size);
     long_free(x, &op, p);
 }
 
 /* --- The loop ------------------------------------------------------------- */
 
-/* Empty slots are never freed. */
+/* Frees a block; empty slots are skipped. */
 #define EXEC_FREE(call)                                                        \
     do {                                                                       \
         void *p_ = block_of(x, in_cells, replay_word_slot(w));                 \
@@ -300,11 +300,12 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
             x->skipped_frees++;                                                \
             break;                                                             \
         }                                                                      \
-        use(how, p_, replay_word_size(w));                                     \
+        touch_before_free(how, p_, replay_word_size(w));                       \
         call;                                                                  \
     } while (0)
 #define EXEC_ALLOC(call)                                                       \
-    placed(x, how, in_cells, replay_word_slot(w), (call), replay_word_size(w))
+    exec_place(x, how, in_cells, replay_word_slot(w), (call),                  \
+               replay_word_size(w))
 
 /* Instantiated for each way of touching blocks and of keeping them, so that the
    choice costs nothing. */
@@ -318,13 +319,13 @@ exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,
     void (*const do_free)(void *) = c->free;
     for (; at < end; at++) {
         uint64_t w = *at;
-        /* Behind the end there may be other threads' cells. */
+        /* Words behind END may name cells of other threads. */
         if (!in_cells)
             __builtin_prefetch(&slot[replay_word_slot(at[AHEAD])], 1);
         else if (at + AHEAD < end)
             __builtin_prefetch(&cell[replay_word_slot(at[AHEAD])], 1);
         unsigned code = replay_word_code(w);
-        /* Tested before the jump table, as the most frequent one. */
+        /* Tested before the jump table, as the most frequent code. */
         if (TCM_LIKELY(code == REPLAY_MALLOC)) {
             EXEC_ALLOC(do_malloc(replay_word_size(w)));
             continue;
@@ -434,4 +435,76 @@ void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b) {
     const uint64_t *at = replay_exec_words(x, b->word, end);
     TCM_ASSERT(at == end);
     (void)at;
+}
+
+/* --- Which call an operation is ------------------------------------------- */
+
+const char *const replay_kind_name[REPLAY_KINDS] = {
+    "malloc", "calloc", "realloc", "aligned", "new", "free", "delete"};
+
+static enum replay_kind kind_of_call(unsigned call) {
+    if (mtf_call_is_realloc(call))
+        return REPLAY_KIND_REALLOC;
+    if (mtf_call_is_aligned_alloc(call))
+        return REPLAY_KIND_ALIGNED;
+    if (mtf_call_is_free(call))
+        return call == MTF_CALL_FREE || call == MTF_CALL_CFREE ||
+                       call >= MTF_CALL_FREE_SIZED
+                   ? REPLAY_KIND_FREE
+                   : REPLAY_KIND_DELETE;
+    if (call == MTF_CALL_CALLOC)
+        return REPLAY_KIND_CALLOC;
+    return call == MTF_CALL_MALLOC ? REPLAY_KIND_MALLOC : REPLAY_KIND_NEW;
+}
+
+bool replay_one_call_at(const uint64_t *w, struct replay_one_call *c) {
+    static const uint8_t kind[] = {
+        [REPLAY_MALLOC] = REPLAY_KIND_MALLOC,
+        [REPLAY_FREE] = REPLAY_KIND_FREE,
+        [REPLAY_CALLOC] = REPLAY_KIND_CALLOC,
+        [REPLAY_NEW] = REPLAY_KIND_NEW,
+        [REPLAY_NEW_ARRAY] = REPLAY_KIND_NEW,
+        [REPLAY_DELETE] = REPLAY_KIND_DELETE,
+        [REPLAY_DELETE_ARRAY] = REPLAY_KIND_DELETE,
+        [REPLAY_DELETE_SIZED] = REPLAY_KIND_DELETE,
+        [REPLAY_DELETE_ARRAY_SIZED] = REPLAY_KIND_DELETE,
+        [REPLAY_FREE_SIZED] = REPLAY_KIND_FREE,
+    };
+    unsigned code = replay_word_code(*w);
+    while (code == REPLAY_AWAIT || code == REPLAY_INTO ||
+           code == REPLAY_PRESENT)
+        code = replay_word_code(*++w);
+    c->slot = replay_word_slot(*w);
+    if (code == REPLAY_LONG) {
+        c->kind = kind_of_call((unsigned)replay_word_size(w[0]));
+        c->size = w[1];
+        return true;
+    }
+    if (code == 0 || code >= sizeof(kind))
+        return false;
+    c->kind = (enum replay_kind)kind[code];
+    c->size = replay_word_size(*w);
+    return true;
+}
+
+/* One thread runs a batch without segments, from its first word to its last. So
+   the count goes on from the place of the last query. */
+uint64_t replay_one_call_place(const struct replay_one_call *c, bool *about) {
+    static struct {
+        uint64_t first_op, place;
+        const uint64_t *at;
+    } last;
+    struct replay_one_call other;
+    *about = c->batch->segments != 0;
+    if (*about)
+        return c->batch->first_op + 1;
+    if (last.at == NULL || last.first_op != c->batch->first_op ||
+        last.at < c->batch->word || last.at > c->at) {
+        last.first_op = c->batch->first_op;
+        last.place = c->batch->first_op + 1;
+        last.at = c->batch->word;
+    }
+    for (; last.at < c->at; last.at += replay_exec_length(last.at))
+        last.place += replay_one_call_at(last.at, &other);
+    return last.place;
 }

@@ -1,46 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of the system (hosts) and the recorded threads (lanes) that they run:
- * each lane's segments in their order, as far as data and windows allow; else
- * they wait.
+ * Threads of the system (hosts), the recorded threads (lanes) that they run,
+ * and the processors that they run on.
  *
- * A host has one lane alone and ends with it, or several in turns when there
- * are fewer hosts than recorded threads.
+ * A host runs the segments of a lane in their order, as far as data and windows
+ * allow, and waits in between. It has one lane and ends with that lane; or it
+ * has several and runs them in turns, if there are fewer hosts than recorded
+ * threads.
+ *
+ * In each turn of the ring, the threads that are at work are bound to one
+ * processor each, if there are as many; else none is bound. Why: a turn lasts
+ * some milliseconds, and a kernel that puts two threads on one processor when
+ * they are woken, while another processor idles, takes longer than that to
+ * separate them. (A guest whose halted processors count as preempted ones does
+ * so nearly always.) Then threads would replay one after the other what was
+ * recorded at the same time.
+ *
+ * A bound thread cannot leave a processor that other work takes. So in each
+ * turn a bound thread checks how long it waited for its processor. If that is a
+ * quarter of the time that it wanted to run, nothing is bound for 0.3 seconds,
+ * and the kernel places the threads.
  *
  * Invariants: a lane has one host for all of its life. Outside of the
  * allocator's own calls nothing here allocates.
  *
- * Threads: a host's functions run on its thread, the others on the dealer's
- * (real.c). Which thread writes what, and which one sees it:
- *   lane.chain        chain.h
+ * Threads: the functions of a host run on its thread, the others on the
+ * dealer's (real.c). Writers and readers:
+ *   lane.chain        see lane_progress.h
  *   lane.host         set by the dealer before the host can know of the lane
  *   lane.over         set by the host (release) when the lane's last operation
- *                     is done; the dealer that sees it (acquire) sees all that
+ *                     is done; with the acquire load, the dealer sees all that
  *                     the lane did
  *   host.lanes        linked by the dealer at the front (release); its host
  *                     unlinks those that ended, but not the first one
  *   host.ended        pushed by the host, taken as a whole by the dealer
- *   crew.ends         changed by a host after it set lane.over, before it looks
- *                     at ends_awaited; the dealer sets that, then looks at
+ *   crew.ends         changed by a host after it set lane.over, before it reads
+ *                     ends_awaited; the dealer sets ends_awaited, then reads
  *                     lane.over, with a full fence between on both sides, so
  *                     one of the two sees the other's store
- *   crew.finished, leave, stop   flags; a thread that sleeps looks at them on
- *                     waking
+ *   crew.finished, leave, stop   flags; a sleeping thread reads them on waking
+ *   processors        turns counted by the dealer, claims made by all hosts.
+ *                     Relaxed: they publish nothing, and a processor is taken
+ *                     by compare and swap
  */
 #ifndef TOOL_CMD_REPLAY_RUN_HOSTS_H
 #define TOOL_CMD_REPLAY_RUN_HOSTS_H
 
 #include "base/atomic.h"
-#include "cmd/replay/run/chain.h"
 #include "cmd/replay/run/exec.h"
-#include "cmd/replay/run/processors.h"
 #include "cmd/replay/run/lane_progress.h"
 #include "cmd/replay/run/real.h"
 
 #include <pthread.h>
+#include <sched.h>
 
-/* Longest sleep of a thread that waits for the next thing to do; also how often
-   it looks for a stop. */
+/* --- Processors ----------------------------------------------------------- */
+
+struct replay_processors {
+    cpu_set_t all;    /* processors that the process may use */
+    uint32_t turn;    /* 0 before the first turn */
+    uint32_t crowded; /* last turn with more threads than processors */
+    uint32_t taken[CPU_SETSIZE]; /* by processor: turn in which it was taken */
+    uint64_t shared_until_ns;    /* no binding until then, since other work was
+                                    seen */
+};
+
+/* Time that a thread ran, and waited for its processor, when it was last
+   judged. All zero: it is never judged. */
+struct replay_delay {
+    bool known;
+    uint64_t ran_ns, delayed_ns;
+};
+
+/* A host's place among the processors. All zero at first. */
+struct replay_place {
+    uint32_t turn;  /* turn in which the host took a processor, or found none */
+    uint32_t bound; /* 1 + processor that it is bound to; 0: none */
+    struct replay_delay delay;
+};
+
+/* Begins to judge the calling thread. */
+void replay_delay_begin(struct replay_delay *d);
+/* True if the calling thread waited for its processor for more than a quarter
+   of the time that it wanted to run, since D last judged. D judges once in 10
+   ms of that time; false in between, and where the kernel does not count. */
+bool replay_is_delayed(struct replay_delay *d);
+
+void replay_processors_begin(struct replay_processors *p);
+/* Begins the next turn. */
+void replay_processors_turn(struct replay_processors *p);
+/* Takes a processor for the calling thread, which is about to work and whose
+   PLACE this is, or leaves it unbound. */
+void replay_processors_claim(struct replay_processors *p,
+                             struct replay_place *place);
+/* Lets the calling thread run on any processor of the process. */
+void replay_processors_leave(const struct replay_processors *p,
+                             struct replay_place *place);
+
+/* --- Hosts ---------------------------------------------------------------- */
+
+/* Longest sleep of a waiting thread, and so the longest time until it sees a
+   stop. */
 #define REPLAY_IDLE_NS 50000000u
 
 /* State that the dealer and all hosts share. All zero at first. */
@@ -49,37 +109,44 @@ struct replay_crew {
     struct replay_processors processors;
     struct replay_progress progress;
     struct replay_chain chain;
-    uint32_t finished TCM_ALIGNED(64); /* every operation was done */
+    uint32_t finished TCM_ALIGNED(64); /* all operations are done */
     uint32_t leave;                    /* hosts whose lanes go on may end */
-    uint32_t stop;                     /* nothing more is to be done */
+    uint32_t stop;                     /* threads are to end early */
     uint32_t ends TCM_ALIGNED(64);
     uint32_t ends_awaited;
-    uint64_t yields_from_ns; /* before, no thread gives its processor away */
+    uint64_t yields_from_ns; /* no thread yields before this time */
 };
 
-enum replay_why { RUNS = 0, NEEDS_DATA, NEEDS_SKEW, NEEDS_WORK, HAS_ENDED };
+enum replay_lane_state {
+    REPLAY_LANE_RUNS = 0,
+    REPLAY_LANE_NEEDS_DATA,
+    REPLAY_LANE_NEEDS_SKEW,
+    REPLAY_LANE_NEEDS_WORK,
+    REPLAY_LANE_HAS_ENDED
+};
 
 struct replay_host;
 
 struct replay_lane {
     struct replay_exec exec;
-    struct replay_lane *next; /* of the host */
-    struct replay_host *host; /* NULL: it is not born yet */
+    struct replay_lane *next; /* next lane of the host */
+    struct replay_host *host; /* NULL: not born yet */
     uint32_t number, thread;
     struct replay_waits waits;
-    enum replay_why why;
+    enum replay_lane_state state;
     bool begun;         /* the current segment has begun */
-    const uint64_t *at; /* next operation in it */
+    const uint64_t *at; /* its next operation */
     uint64_t begun_ns;
     struct replay_chain_ends chain;
-    uint32_t over; /* 1: its last operation is done */
+    uint32_t over; /* 1: the last operation is done */
 
-    /* the dealer's */
-    uint32_t after, needs; /* of its first segment, until it is born */
+    /* The dealer's: */
+    uint32_t after, needs; /* of its first segment, until the lane is born */
     struct replay_lane *next_unborn;
-    uint32_t end; /* number of its end; 0: not dealt, or no more in the list */
+    uint32_t end; /* number of its end; 0: not dealt, or no longer in the list
+                     */
     struct replay_lane *next_ending, *before_ending;
-    bool is_buried;
+    bool is_retired;
 };
 
 struct replay_host {
@@ -88,25 +155,26 @@ struct replay_host {
     bool is_main;
     void *stack;
     struct replay_lane *lanes, *ended;
-    struct replay_host *next, *before; /* hosts that were not joined */
+    struct replay_host *next, *before; /* list of hosts that were not joined */
     uint32_t count; /* lanes whose end was not dealt; the dealer's */
     bool is_shared; /* it had more than one lane; the dealer's */
     uint64_t wait_cpu_ns;
     struct replay_place place;
     uint32_t left TCM_ALIGNED(64);  /* 1: the thread function is at its end */
-    uint32_t event TCM_ALIGNED(64); /* changes when there is something new */
+    uint32_t event TCM_ALIGNED(64); /* changes when a lane or segment was added
+                                       */
     uint32_t sleeps;
 };
 
-static inline bool replay_is_flag(const uint32_t *flag) {
+static inline bool replay_flag_is_set(const uint32_t *flag) {
     return tcm_load_acquire(flag) != 0;
 }
 
-/* H has something new to look at. */
+/* Wakes H: a lane or segment was added, or a flag was set. */
 void replay_host_wake(struct replay_host *h);
 /* Runs the lanes of H until they have ended, or all is finished or stopped. */
 void replay_host_run(struct replay_host *h);
-/* The function of a host's thread; ARG is the host. */
+/* Thread function of host ARG. */
 void *replay_host_main(void *arg);
 
 /* Dealer: sleeps until the last operation of L is done, for MOST_NS, or until a

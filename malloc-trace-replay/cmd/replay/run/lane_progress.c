@@ -6,14 +6,14 @@
 #include <sched.h>
 #include <string.h>
 
-/* Before a sleep. */
-#define LOOKS 60u
+/* Polls before a sleep. */
+#define PROGRESS_POLLS 60u
 
-static void lock(uint32_t *word) {
+static void progress_lock(uint32_t *word) {
     while (tcm_swap_acquire(word, 1u) != 0)
         sched_yield();
 }
-static void unlock(uint32_t *word) {
+static void progress_unlock(uint32_t *word) {
     tcm_store_release(word, 0u);
 }
 
@@ -26,9 +26,10 @@ void replay_progress_begin(struct replay_progress *p,
 
 /* --- Windows -------------------------------------------------------------- */
 
-/* A window has nothing left to do, perhaps the first one that has not. */
+/* Advances window_done when a window has nothing left; earlier ones may
+   have. */
 static void windows_advance(struct replay_progress *p) {
-    lock(&p->window_lock);
+    progress_lock(&p->window_lock);
     uint32_t done = p->window_done;
     while (tcm_load_acquire(&p->window_left[done % REPLAY_WINDOWS]) == 0)
         done++;
@@ -37,7 +38,7 @@ static void windows_advance(struct replay_progress *p) {
                  replay_window_reached(done, p->window_wanted);
     if (wakes)
         p->window_sleepers = 0;
-    unlock(&p->window_lock);
+    progress_unlock(&p->window_lock);
     if (wakes)
         tcm_futex_wake(&p->window_done, INT32_MAX);
 }
@@ -50,13 +51,13 @@ static void window_take_one(struct replay_progress *p, uint32_t window) {
 void replay_progress_sleep(struct replay_progress *p, uint32_t wanted,
                            bool (*ready)(void *ctx), void *ctx,
                            uint64_t most_ns) {
-    lock(&p->window_lock);
+    progress_lock(&p->window_lock);
     uint32_t done = p->window_done;
     bool sleeps = !replay_window_reached(done, wanted) && !ready(ctx);
     if (sleeps && (p->window_sleepers++ == 0 ||
                    replay_window_reached(p->window_wanted, wanted)))
         p->window_wanted = wanted;
-    unlock(&p->window_lock);
+    progress_unlock(&p->window_lock);
     if (sleeps)
         tcm_futex_wait(&p->window_done, done, most_ns);
 }
@@ -67,17 +68,17 @@ static void batch_take_one(struct replay_progress *p, uint32_t number) {
     uint32_t *left = p->batch_left;
     if (tcm_sub_acq_rel(&left[number % REPLAY_BATCHES_MOST], 1u) != 1)
         return;
-    lock(&p->batch_lock);
+    progress_lock(&p->batch_lock);
     struct replay_ring *ring = p->ring;
     while (ring->taken != tcm_load_acquire(&p->batches_dealt) &&
            tcm_load_acquire(&left[ring->taken % REPLAY_BATCHES_MOST]) == 0)
         replay_ring_taken(ring);
-    unlock(&p->batch_lock);
+    progress_unlock(&p->batch_lock);
 }
 
 void replay_progress_batch(struct replay_progress *p, uint32_t number,
                            uint32_t segments) {
-    /* One more, so that it stays until all are dealt. */
+    /* One more, which keeps the batch until all its segments are dealt. */
     tcm_store_release(&p->batch_left[number % REPLAY_BATCHES_MOST],
                       segments + 1);
     tcm_store_release(&p->batches_dealt, number + 1);
@@ -93,7 +94,7 @@ void replay_progress_segment(struct replay_progress *p,
         uint32_t old = p->window++;
         TCM_ASSERT(p->window - tcm_load_acquire(&p->window_done) <
                    REPLAY_WINDOWS);
-        /* Before the old one can be finished: see windows_advance. */
+        /* Set before the old window can be finished: see windows_advance. */
         tcm_store_release(&p->window_left[p->window % REPLAY_WINDOWS], 1u);
         window_take_one(p, old);
     }
@@ -128,10 +129,10 @@ void replay_progress_done(struct replay_progress *p,
     tcm_futex_wake(&p->all_done, 1);
 }
 
-/* The fence stands between what each of the two writes and what it reads of the
-   other, so one sees the other's. */
+/* On both sides a fence lies between the own store and the load of the other's,
+   so one side sees the other's store. */
 bool replay_progress_await_all(struct replay_progress *p, uint64_t most_ns) {
-    for (unsigned i = 0; i < LOOKS; i++) {
+    for (unsigned i = 0; i < PROGRESS_POLLS; i++) {
         if (tcm_load_acquire(&p->in_flight) == 0)
             return true;
         tcm_cpu_relax();

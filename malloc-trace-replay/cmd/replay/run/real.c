@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dealer: deals segments to lanes, makes a thread for each lane when it is
- * born, and joins threads that ended. It never waits for room: it deals all
- * that the ring has, gives lanes their threads in the order of births, and
- * sleeps until all is done.
+ * The dealer: deals segments to lanes, gives each lane a host when it is born,
+ * and joins threads that ended. It never waits for room: it deals all batches
+ * of the ring, gives lanes their hosts in the order of births, and sleeps until
+ * all segments are done.
  *
- * Why a birth cannot wait for ever: it waits for windows and ends that come
- * before it in the trace. All operations before it were dealt, to lanes that
- * are born, and none of them needs one behind it. So the earliest that is not
- * done can always run.
+ * Why a birth cannot wait for ever: it waits for windows and ends that precede
+ * it in the trace. All operations before it were dealt, to lanes that are born,
+ * and none of them needs an operation behind it. So the earliest operation that
+ * is not done can always run.
  */
 #include "cmd/replay/run/real.h"
 
@@ -18,7 +18,7 @@
 #include "base/linux/os_mem.h"
 #include "base/linux/os_thread.h"
 #include "cmd/replay/run/hosts.h"
-#include "cmd/replay/run/arena.h"
+#include "cmd/replay/run/own_memory.h"
 #include "common/stop.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
-/* Time between two looks at the memory while threads run. */
+/* Time from one measurement of memory to the next while threads run. */
 #define MEMORY_NS 2000000u
 
 /* A process has one dealer, which runs at most once. */
@@ -38,14 +38,14 @@ static struct {
     pthread_t thread;
     const struct replay_batch *first;
 
-    /* its thread's own */
+    /* Used by the dealer's thread only. */
     struct replay_lane **lane; /* by index */
     size_t lanes;
     struct replay_host *hosts;
     uint32_t host_count;
     /* Lanes that were dealt segments and are not born, in the order of births;
-       lanes whose end was dealt and that no birth waited for, in that of
-       ends. */
+       lanes whose end was dealt and that no birth has waited for, in the order
+       of ends. */
     struct replay_lane *unborn, *last_unborn, *ending, *last_ending;
     struct replay_host main_host;
     struct replay_arena arena;
@@ -53,32 +53,34 @@ static struct {
     uint64_t dealer_cpu_ns;
     struct replay_delay delay;
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
-    const struct replay_batch *moment; /* observers look when it is done */
+    const struct replay_batch *moment; /* batch after which observers look;
+                                          NULL: none */
     struct replay_batch moment_batch;  /* its head */
-    bool apart;                        /* now a prologue or epilogue is dealt */
-    struct replay_exec exec;           /* what a lane begins with */
-    /* By batch, the last ones: where they leave the trace, if they say so. */
+    bool apart;                        /* a prologue or epilogue is being dealt
+                                          */
+    struct replay_exec exec;           /* state that a lane begins with */
+    /* By batch, the last ones: state of the trace behind it, if known. */
     struct {
         bool is_state;
         struct replay_account account;
-    } left[REPLAY_BATCHES_MOST];
+    } batch_state[REPLAY_BATCHES_MOST];
 
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
-    uint64_t gone_wait_cpu_ns;   /* of hosts that were joined */
+    uint64_t gone_wait_cpu_ns;   /* waits of joined hosts */
 } dealer;
 
 /* --- Waiting -------------------------------------------------------------- */
 
-/* True if nothing more is to be done; a signal may ask for that. */
-static bool is_stopped(void) {
-    if (!replay_is_flag(&dealer.crew.stop) && tool_stop_is_due()) {
+/* True if all is to stop. Sets the flag when a signal asks for that. */
+static bool dealer_is_stopped(void) {
+    if (!replay_flag_is_set(&dealer.crew.stop) && tool_stop_is_due()) {
         dealer.real->interrupted = true;
         tcm_store_release(&dealer.crew.stop, 1u);
     }
-    return replay_is_flag(&dealer.crew.stop);
+    return replay_flag_is_set(&dealer.crew.stop);
 }
 
-/* Looks at memory for the average; threads run meanwhile. */
+/* Measures memory for the average while threads run. */
 static void memory_sample(void) {
     if (dealer.apart)
         replay_rss_from(dealer.real->watch->rss);
@@ -126,22 +128,22 @@ static void lane_report(const struct replay_lane *l) {
             (struct replay_lane_report){l->thread, l->waits};
 }
 
-static void lanes_bury(struct replay_lane *l) {
+static void lanes_retire(struct replay_lane *l) {
     struct replay_lane *next;
     for (; l != NULL; l = next) {
         next = l->next;
         lane_report(l);
-        /* The list of those that end still has it. */
-        l->is_buried = l->end != 0;
+        /* The list of ends still has the lane. */
+        l->is_retired = l->end != 0;
         if (l->end == 0)
             replay_arena_push(&dealer.free_lanes, l);
     }
 }
 
-/* Its thread has ended: takes back what it had. */
-static void host_bury(struct replay_host *h) {
-    lanes_bury(h->ended);
-    lanes_bury(h->lanes);
+/* Takes back the lanes, stack and place of H, whose thread has ended. */
+static void host_retire(struct replay_host *h) {
+    lanes_retire(h->ended);
+    lanes_retire(h->lanes);
     h->lanes = h->ended = NULL;
     dealer.gone_wait_cpu_ns += h->wait_cpu_ns;
     h->wait_cpu_ns = 0;
@@ -152,7 +154,7 @@ static void host_bury(struct replay_host *h) {
     dealer.host_count--;
 }
 
-/* H, whose thread was joined, is no more. */
+/* Removes H, whose thread was joined. */
 static void host_joined(struct replay_host *h) {
     if (h->before != NULL)
         h->before->next = h->next;
@@ -160,30 +162,30 @@ static void host_joined(struct replay_host *h) {
         dealer.hosts = h->next;
     if (h->next != NULL)
         h->next->before = h->before;
-    host_bury(h);
+    host_retire(h);
 }
 
-/* Joins threads that ended; ALL: waits for all. */
+/* Joins threads that have ended; ALL: waits for all. */
 static void hosts_collect(bool all) {
     struct replay_host *next;
     for (struct replay_host *h = dealer.hosts; h != NULL; h = next) {
         next = h->next;
-        if (all || replay_is_flag(&h->left)) {
+        if (all || replay_flag_is_set(&h->left)) {
             pthread_join(h->thread, NULL);
             host_joined(h);
         } else {
-            lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
+            lanes_retire(tcm_swap_acq_rel(&h->ended, NULL));
         }
     }
 }
 
-/* Stacks may take a quarter of a limited address space; the allocator needs the
-   rest. */
+/* True if stacks take a quarter of a limited address space. The allocator needs
+   the rest. */
 static bool stacks_are_many(void) {
     return dealer.host_count >= tcm_os_address_limit() / 4 / REPLAY_STACK_BYTES;
 }
 
-/* NULL: the system has no thread, or no memory, to give. */
+/* Makes a host for lane L. NULL: the system refuses a thread, or memory. */
 static struct replay_host *host_make(struct replay_lane *l) {
     pthread_attr_t attr;
     if (stacks_are_many())
@@ -220,8 +222,8 @@ static struct replay_host *host_make(struct replay_lane *l) {
     return h;
 }
 
-/* The host with the fewest lanes. One without lanes is about to end, unless it
-   is the main host or the number of hosts is limited. */
+/* Returns the host with the fewest lanes. A host without lanes is about to end,
+   unless it is the main host or the number of hosts is limited. */
 static struct replay_host *host_with_least(void) {
     struct replay_host *least = &dealer.main_host;
     bool they_stay = dealer.real->options.most_hosts != 0;
@@ -231,7 +233,7 @@ static struct replay_host *host_with_least(void) {
     return least;
 }
 
-/* Gives lane L a thread. */
+/* Gives lane L a host. */
 static void lane_place(struct replay_lane *l) {
     uint32_t most = dealer.real->options.most_hosts;
     struct replay_host *h = NULL;
@@ -247,17 +249,17 @@ static void lane_place(struct replay_lane *l) {
     }
     if (h == NULL)
         h = host_with_least();
-    lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
+    lanes_retire(tcm_swap_acq_rel(&h->ended, NULL));
     l->host = h;
     l->next = h->lanes;
     h->is_shared = true;
     h->count += l->end == 0;
     tcm_store_release(&h->lanes, l);
-    /* It may have segments already. */
+    /* The lane may have segments already. */
     replay_host_wake(h);
 }
 
-/* The lane of segment S, if it was born. */
+/* Returns the lane of segment S; NULL: not made yet. */
 static struct replay_lane *lane_find(const struct replay_segment *s) {
     struct replay_lane *l =
         s->index < dealer.lanes ? dealer.lane[s->index] : NULL;
@@ -279,7 +281,7 @@ static struct replay_lane *lane_make(const struct replay_segment *s) {
     l->thread = s->thread;
     l->after = s->after;
     l->needs = s->needs;
-    l->why = NEEDS_WORK;
+    l->state = REPLAY_LANE_NEEDS_WORK;
     dealer.lane[s->index] = l;
     if (dealer.last_unborn != NULL)
         dealer.last_unborn->next_unborn = l;
@@ -302,7 +304,7 @@ static bool host_await(struct replay_host *h) {
         due.tv_nsec = (long)(ns % 1000000000u);
         if (pthread_timedjoin_np(h->thread, NULL, &due) == 0)
             break;
-        if (is_stopped())
+        if (dealer_is_stopped())
             return false;
         memory_sample();
     }
@@ -310,21 +312,22 @@ static bool host_await(struct replay_host *h) {
     return true;
 }
 
-/* Waits until lane L, whose end was dealt, is done, and its thread gone if it
-   had one of its own. False: stopped. */
+/* Waits until lane L, whose end was dealt, is done, and its thread has ended if
+   that was its own. False: stopped. */
 static bool end_await(struct replay_lane *l) {
     struct replay_host *h = l->host;
     if (!h->is_main && !h->is_shared && dealer.real->options.most_hosts == 0)
         return host_await(h);
     while (!replay_lane_await_over(&dealer.crew, l, MEMORY_NS)) {
-        if (is_stopped())
+        if (dealer_is_stopped())
             return false;
         memory_sample();
     }
     return true;
 }
 
-/* Lane L ends as number END. Ends of one batch are not dealt in their order. */
+/* Notes that lane L ends as number END. Ends of one batch are not dealt in
+   their order. */
 static void ending_add(struct replay_lane *l, uint32_t end) {
     struct replay_lane *before = dealer.last_ending;
     while (before != NULL && (int32_t)(before->end - end) > 0)
@@ -338,18 +341,18 @@ static void ending_add(struct replay_lane *l, uint32_t end) {
     *(next != NULL ? &next->before_ending : &dealer.last_ending) = l;
 }
 
-/* All ends up to number LAST are done; WAITS for them. False: they are not, or
-   stopped. */
+/* True if all ends up to number LAST are done; WAITS until they are. False:
+   they are not, or stopped. */
 static bool ends_are_done(uint32_t last, bool waits) {
     struct replay_lane *l;
     while ((l = dealer.ending) != NULL && (int32_t)(l->end - last) <= 0) {
-        if (!waits && !l->is_buried && !replay_is_flag(&l->over))
+        if (!waits && !l->is_retired && !replay_flag_is_set(&l->over))
             return false;
         dealer.ending = l->next_ending;
         *(dealer.ending != NULL ? &dealer.ending->before_ending
                                 : &dealer.last_ending) = NULL;
         l->end = 0;
-        if (l->is_buried)
+        if (l->is_retired)
             replay_arena_push(&dealer.free_lanes, l);
         else if (!end_await(l))
             return false;
@@ -357,47 +360,43 @@ static bool ends_are_done(uint32_t last, bool waits) {
     return true;
 }
 
-static bool is_stopped_now(void *unused) {
+static bool stop_is_ready(void *unused) {
     (void)unused;
-    return is_stopped();
+    return dealer_is_stopped();
 }
 
-/*
- * Lane L, the first that is not born, may begin when those that end before it
- * in the trace are gone and the windows that it needs are finished. So there
- * are never more threads than the trace has alive at one place of it, and none
- * takes memory before its time. WAITS until then. Returns false if it may not,
- * or if all is to stop.
- */
+/* True if lane L, the first of the unborn, may begin: the lanes that end before
+   it in the trace have ended, and the windows that it needs are finished. So
+   there are never more threads than the trace has alive at one place, and none
+   takes memory before its time. WAITS until then, or until a stop (false). */
 static bool may_be_born(const struct replay_lane *l, bool waits) {
     struct replay_progress *p = &dealer.crew.progress;
     if (!ends_are_done(l->after, waits))
         return false;
     while (
         !replay_window_reached(tcm_load_acquire(&p->window_done), l->needs)) {
-        if (!waits || is_stopped())
+        if (!waits || dealer_is_stopped())
             return false;
-        replay_progress_sleep(p, l->needs, is_stopped_now, NULL, MEMORY_NS);
+        replay_progress_sleep(p, l->needs, stop_is_ready, NULL, MEMORY_NS);
         memory_sample();
     }
-    return !is_stopped();
+    return !dealer_is_stopped();
 }
 
-/* Births after which the dealer checks how long it waited for its processor. */
+/* Births from one check of the dealer's waits for its processor to the next. */
 #define CHECK_BIRTHS 64u
 
-/*
- * Other work on the processors makes each birth wait for the rest of that
- * work's slices, some milliseconds. A thread with short slices, which those
- * that it makes inherit, runs at once when it is woken (Linux from 6.12 on).
- */
+/* Asks for short slices if other work delays the dealer. Each birth waits for
+   the rest of a slice of that work, some milliseconds; but a thread with short
+   slices, and the threads that it makes, run at once when woken (Linux from
+   6.12 on). */
 static void processors_check(void) {
     if (replay_is_delayed(&dealer.delay))
         tcm_os_short_slice();
 }
 
-/* Gives lanes that were dealt their threads, as soon as each may begin; WAITS
-   until all have them. All operations before their births were dealt, too. */
+/* Gives unborn lanes their hosts, each as soon as it may begin; WAITS until all
+   have one. All operations before their births were dealt. */
 static void births_run(bool waits) {
     struct replay_lane *l;
     while ((l = dealer.unborn) != NULL && may_be_born(l, waits)) {
@@ -414,16 +413,16 @@ static void births_run(bool waits) {
 }
 
 /* Waits until all segments are done. */
-static void drain(void) {
+static void dealer_drain(void) {
     births_run(true);
-    while (!is_stopped() &&
+    while (!dealer_is_stopped() &&
            !replay_progress_await_all(&dealer.crew.progress, MEMORY_NS))
         memory_sample();
 }
 
 /* --- The dealer: segments ------------------------------------------------- */
 
-/* Segment I of B, which is batch NUMBER. False: out of memory. */
+/* Deals segment I of B, which is batch NUMBER. False: out of memory. */
 static bool segment_deal(const struct replay_batch *b, uint32_t i,
                          uint32_t number) {
     const struct replay_segment *s = &b->segment[i];
@@ -435,13 +434,13 @@ static bool segment_deal(const struct replay_batch *b, uint32_t i,
     replay_progress_segment(&dealer.crew.progress, s);
     struct replay_host *h = l->host;
     if (s->ends != 0) {
-        /* Its index may be another's from here on. */
+        /* From here on the index may be another lane's. */
         dealer.lane[s->index] = NULL;
         ending_add(l, s->ends);
         if (h != NULL)
             h->count--;
     }
-    /* The lane and its host may end after this, and stay what they are until
+    /* After this the lane and its host may end. They keep their memory until
        the dealer joins the thread. */
     replay_chain_append(&dealer.crew.chain, &l->chain, number, i);
     if (h != NULL)
@@ -451,9 +450,10 @@ static bool segment_deal(const struct replay_batch *b, uint32_t i,
 
 /* --- The dealer: batches -------------------------------------------------- */
 
-/* Keeps the times of prologues and epilogues apart; nothing else runs then. */
+/* Begins or ends (not APART) a prologue or epilogue, with nothing else running,
+   so that its time is kept apart. */
 static void phase_change(bool apart) {
-    drain();
+    dealer_drain();
     uint64_t now = tcm_clock_ns(), cpu = tcm_clock_process_cpu_ns();
     if (apart) {
         dealer.apart_since_ns = now;
@@ -492,29 +492,28 @@ static void batch_next(const struct replay_batch *b, uint32_t number) {
         phase_change(!dealer.apart);
         dealer.apart = b->apart != 0;
     }
-    dealer.left[number % REPLAY_BATCHES_MOST].is_state = b->is_state != 0;
-    dealer.left[number % REPLAY_BATCHES_MOST].account = b->account;
+    dealer.batch_state[number % REPLAY_BATCHES_MOST].is_state =
+        b->is_state != 0;
+    dealer.batch_state[number % REPLAY_BATCHES_MOST].account = b->account;
     if (batch_deal(b, number)) {
-        /* It may be gone after this. */
+        /* The batch may be gone from here on. */
         replay_progress_batch_dealt(&dealer.crew.progress, number);
         return;
     }
-    dealer.real->out_of_memory = !is_stopped();
+    dealer.real->out_of_memory = !dealer_is_stopped();
     tcm_store_release(&dealer.crew.stop, 1u);
 }
 
-/* Copies the head of batch B, whose place in the ring may be filled again when
+/* Copies the head of batch B, as its place in the ring may be filled again when
    it is dealt. */
 static const struct replay_batch *moment_of(const struct replay_batch *b) {
-    memcpy(&dealer.moment_batch, b, offsetof(struct replay_batch, segment));
+    replay_batch_copy_head(&dealer.moment_batch, b);
     return &dealer.moment_batch;
 }
 
-/*
- * Unless operations have times of their own, threads run while the decoding
- * process sleeps, and sleep while it fills the ring, since it would take a
- * processor from them.
- */
+/* Deals all batches from B on. Unless operations have times of their own,
+   threads run while the decoding process sleeps, and sleep while it fills the
+   ring, as it would take a processor from them. */
 static void deal_all(const struct replay_batch *b) {
     struct replay_real *r = dealer.real;
     bool last = false;
@@ -535,17 +534,17 @@ static void deal_all(const struct replay_batch *b) {
             if (!last && dealer.moment == NULL &&
                 (r->options.is_paced || replay_ring_has(r->ring)))
                 b = replay_ring_take(r->ring, &r->child, &r->child_status);
-        } while (b != NULL && !is_stopped());
-        drain();
+        } while (b != NULL && !dealer_is_stopped());
+        dealer_drain();
         r->wall_ns += tcm_clock_ns() - start_ns;
         if (dealer.moment != NULL)
-            replay_watch_look(r->watch, dealer.moment);
-        if (last || is_stopped())
+            replay_watch_moment(r->watch, dealer.moment);
+        if (last || dealer_is_stopped())
             break;
         if (b == NULL)
             b = replay_ring_take(r->ring, &r->child, &r->child_status);
         if (b == NULL) {
-            r->cut_short = !is_stopped();
+            r->cut_short = !dealer_is_stopped();
             break;
         }
     }
@@ -556,7 +555,7 @@ static void deal_all(const struct replay_batch *b) {
 static void *dealer_main(void *arg) {
     (void)arg;
     replay_thread_begin();
-    while (!replay_is_flag(&dealer.go))
+    while (!replay_flag_is_set(&dealer.go))
         tcm_futex_wait(&dealer.go, 0, REPLAY_IDLE_NS);
     replay_delay_begin(&dealer.delay);
     uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
@@ -576,7 +575,7 @@ uint64_t replay_real_bytes(const struct replay_real *r) {
     return dealer.arena.bytes;
 }
 
-/* Cells that a limited address space has room for. */
+/* Cells for which a limited address space has room. */
 static uint64_t most_cells(void) {
     return tcm_min_u64(UINT32_MAX, tcm_os_address_limit() / 128);
 }
@@ -622,7 +621,7 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     tcm_store_release(&dealer.go, 1u);
     tcm_futex_wake(&dealer.go, 1);
     replay_host_run(&dealer.main_host);
-    while (!replay_is_flag(&dealer.crew.finished))
+    while (!replay_flag_is_set(&dealer.crew.finished))
         tcm_futex_wait(&dealer.crew.finished, 0, REPLAY_IDLE_NS);
     uint64_t elapsed_ns = tcm_clock_ns() - r->watch->start_ns;
     cpu_ns = tcm_clock_process_cpu_ns() - cpu_ns;
@@ -636,12 +635,13 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     r->peak_live_bytes = tcm_load_acquire(&dealer.crew.progress.peak_bytes);
 }
 
-/* The account up to a place before which all operations were done. */
+/* Returns the account at a place before which all operations were done. */
 static struct replay_account account_done(const struct replay_real *r) {
     uint32_t taken = tcm_load_acquire(&r->ring->taken);
     for (uint32_t i = 1; i <= REPLAY_BATCHES_MOST && i <= taken; i++)
-        if (dealer.left[(taken - i) % REPLAY_BATCHES_MOST].is_state)
-            return dealer.left[(taken - i) % REPLAY_BATCHES_MOST].account;
+        if (dealer.batch_state[(taken - i) % REPLAY_BATCHES_MOST].is_state)
+            return dealer.batch_state[(taken - i) % REPLAY_BATCHES_MOST]
+                .account;
     return (struct replay_account){0};
 }
 
@@ -650,7 +650,7 @@ void replay_real_end(struct replay_real *r) {
     tcm_futex_wake(&dealer.crew.leave, INT32_MAX);
     pthread_join(dealer.thread, NULL);
     hosts_collect(true);
-    host_bury(&dealer.main_host);
+    host_retire(&dealer.main_host);
     r->done = account_done(r);
     replay_arena_end(&dealer.arena);
     if (dealer.lane != NULL)

@@ -1,65 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/watch/fidelity.h"
-
+/*
+ * Observer of the distance between replay and recorded run, under this
+ * project's library: counters and heap of both, side by side.
+ *
+ * Threads: one.
+ */
 #include "base/bits.h"
 #include "base/check.h"
-#include "cmd/replay/run/exec.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/text.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
 
-/* The counters, and the heap where samples of the recorded run were taken. */
+/* Counters, and sizes of the heap where the recorded run was sampled. */
 static struct fidelity {
-    struct replay_counters before, counters; /* those of the replay after it */
-    bool can;            /* the allocator tells how large its heap is */
-    uint64_t base_bytes; /* its heap before the start */
+    struct replay_counters before, counters; /* before the start; of the replay
+                                                */
+    bool can;            /* the allocator tells the size of its heap */
+    uint64_t base_bytes; /* size of the heap before the start */
     uint64_t looks;
     uint64_t peak_bytes, recorded_peak_bytes;
     double sum_bytes, recorded_sum_bytes;
-    double apart_bytes; /* sum of differences, without their signs */
+    double apart_bytes; /* sum of the absolute differences */
 } fidelity_state;
 
-/* --- Counters ------------------------------------------------------------- */
-
-void replay_counters_read(const struct replay_calls *calls,
-                          struct replay_counters *out) {
-    memset(out, 0, sizeof(*out));
-    if (calls->property == NULL)
-        return;
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
-        const char *name = mtf_account_name(i);
-        size_t v;
-        if (name != NULL && calls->property(name, &v)) {
-            out->value[i] = v;
-            out->known |= 1u << i;
-        }
-    }
-}
-
-void replay_counters_since(const struct replay_counters *before,
-                           struct replay_counters *after) {
-    after->known &= before->known;
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        after->value[i] -= before->value[i];
-}
-
 /* --- The heap ------------------------------------------------------------- */
-
-static uint64_t property(const struct replay_calls *calls, unsigned account) {
-    size_t v = 0;
-    return calls->property != NULL &&
-                   calls->property(mtf_account_name(account), &v)
-               ? v
-               : 0;
-}
-
-uint64_t replay_heap_bytes(const struct replay_calls *calls) {
-    uint64_t taken = property(calls, MTF_ACCOUNT_SYSTEM_BYTES_TAKEN);
-    uint64_t returned = property(calls, MTF_ACCOUNT_SYSTEM_BYTES_RETURNED);
-    return taken > returned ? taken - returned : 0;
-}
 
 static bool fidelity_begin(struct replay_watch *w, void **state) {
     (void)w;
@@ -75,9 +41,9 @@ static void fidelity_start(struct replay_watch *w, void *state) {
     f->base_bytes = replay_heap_bytes(calls);
 }
 
-/* Compares the heaps where the size was recorded. */
-static void fidelity_look(struct replay_watch *w, void *state,
-                          const struct replay_batch *b) {
+/* Compares the heaps where the recorded run was sampled. */
+static void fidelity_moment(struct replay_watch *w, void *state,
+                            const struct replay_batch *b) {
     struct fidelity *f = state;
     if (!f->can || b->sampled == 0)
         return;
@@ -101,8 +67,9 @@ static void fidelity_end(struct replay_watch *w, void *state) {
 
 /* --- Rows ----------------------------------------------------------------- */
 
-/* Least deviation that is named, in per cent and in events or bytes. With
-   several threads the order differs from run to run, so the bound is higher. */
+/* Least deviation that the report names, in per cent and in events or bytes.
+   The bound is higher with several threads, whose order differs from run to
+   run. */
 #define NAMED_PERCENT         2.0
 #define NAMED_PERCENT_THREADS 5.0
 #define NAMED_EVENTS          32u
@@ -110,15 +77,15 @@ static void fidelity_end(struct replay_watch *w, void *state) {
 
 #define ROWS_MOST (REPLAY_COUNTERS + 4u)
 
-struct row {
+struct fidelity_row {
     const char *name;
     uint64_t here, recorded;
     bool is_recorded, is_bytes;
-    double percent; /* if the counter was recorded */
+    double percent; /* if is_recorded */
 };
 
-struct rows {
-    struct row row[ROWS_MOST];
+struct fidelity_rows {
+    struct fidelity_row row[ROWS_MOST];
     unsigned count;
     double named_percent;
 };
@@ -131,21 +98,21 @@ static double percent_of(uint64_t here, uint64_t recorded) {
                : ((double)here - (double)recorded) * 100 / (double)recorded;
 }
 
-static void row_add(struct rows *t, const char *name, uint64_t here,
+static void row_add(struct fidelity_rows *t, const char *name, uint64_t here,
                     uint64_t recorded, bool is_recorded, bool is_bytes) {
     TCM_ASSERT(t->count < ROWS_MOST);
-    t->row[t->count++] =
-        (struct row){.name = name,
-                     .here = here,
-                     .recorded = recorded,
-                     .is_recorded = is_recorded,
-                     .is_bytes = is_bytes,
-                     .percent = is_recorded ? percent_of(here, recorded) : 0};
+    t->row[t->count++] = (struct fidelity_row){
+        .name = name,
+        .here = here,
+        .recorded = recorded,
+        .is_recorded = is_recorded,
+        .is_bytes = is_bytes,
+        .percent = is_recorded ? percent_of(here, recorded) : 0};
 }
 
-/* Adds what the trace has for the whole recorded run. */
+/* Adds figures that the trace has for the whole recorded run. */
 static void add_recorded(const struct replay_watch *w, const struct fidelity *f,
-                         struct rows *t) {
+                         struct fidelity_rows *t) {
     const struct replay_result *x = w->result;
     if (x->recorded_ops != 0)
         row_add(t, "operations", x->done.ops, x->recorded_ops, true, false);
@@ -160,8 +127,8 @@ static void add_recorded(const struct replay_watch *w, const struct fidelity *f,
     double n = (double)f->looks;
     row_add(t, "average_heap_bytes", (uint64_t)(f->sum_bytes / n),
             (uint64_t)(f->recorded_sum_bytes / n), true, true);
-    /* differences above and below must not cancel out */
-    struct row *last = &t->row[t->count - 1];
+    /* Positive and negative differences must not cancel out. */
+    struct fidelity_row *last = &t->row[t->count - 1];
     double apart = f->recorded_sum_bytes > 0
                        ? f->apart_bytes * 100 / f->recorded_sum_bytes
                        : 0;
@@ -169,14 +136,14 @@ static void add_recorded(const struct replay_watch *w, const struct fidelity *f,
 }
 
 static void rows_make(const struct replay_watch *w, const struct fidelity *f,
-                      struct rows *t) {
+                      struct fidelity_rows *t) {
     const struct replay_result *x = w->result;
-    *t = (struct rows){.named_percent = x->most_threads > 1
-                                            ? NAMED_PERCENT_THREADS
-                                            : NAMED_PERCENT};
+    *t = (struct fidelity_rows){.named_percent = x->most_threads > 1
+                                                     ? NAMED_PERCENT_THREADS
+                                                     : NAMED_PERCENT};
     if (f->counters.known == 0)
         return;
-    /* counters of the whole run do not fit a part of it */
+    /* Counters of the whole run do not fit a part of it. */
     if (x->recorded_known != 0)
         add_recorded(w, f, t);
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
@@ -187,7 +154,8 @@ static void rows_make(const struct replay_watch *w, const struct fidelity *f,
                         i == MTF_ACCOUNT_SYSTEM_BYTES_RETURNED);
 }
 
-static bool is_large(const struct rows *t, const struct row *row) {
+static bool is_large(const struct fidelity_rows *t,
+                     const struct fidelity_row *row) {
     uint64_t apart = row->here > row->recorded ? row->here - row->recorded
                                                : row->recorded - row->here;
     double percent = row->percent < 0 ? -row->percent : row->percent;
@@ -197,7 +165,7 @@ static bool is_large(const struct rows *t, const struct row *row) {
 
 /* --- Telling -------------------------------------------------------------- */
 
-static void print_row(const struct row *row, bool beside, FILE *out) {
+static void print_row(const struct fidelity_row *row, bool beside, FILE *out) {
     struct tool_text a, b;
     fprintf(out, "%-32s %15s", row->name, tool_text_count(&a, row->here));
     if (beside && row->is_recorded)
@@ -208,7 +176,7 @@ static void print_row(const struct row *row, bool beside, FILE *out) {
     fputc('\n', out);
 }
 
-static void print_large(const struct rows *t, FILE *out) {
+static void print_large(const struct fidelity_rows *t, FILE *out) {
     const char *before = ": ";
     fprintf(out, "deviations above %.0f %%", t->named_percent);
     for (unsigned i = 0; i < t->count; i++)
@@ -221,7 +189,7 @@ static void print_large(const struct rows *t, FILE *out) {
 
 static void fidelity_print(const struct replay_watch *w, const void *state,
                            FILE *out) {
-    static struct rows t;
+    static struct fidelity_rows t;
     rows_make(w, state, &t);
     bool beside = w->result->recorded_known != 0;
     if (t.count == 0)
@@ -245,7 +213,7 @@ static void json_counters(const char *key, const uint64_t *value,
 
 static void fidelity_json(const struct replay_watch *w, const void *state,
                           struct tool_json *j) {
-    static struct rows t;
+    static struct fidelity_rows t;
     const struct fidelity *f = state;
     const struct replay_result *x = w->result;
     json_counters("allocator_counters", f->counters.value, f->counters.known,
@@ -256,7 +224,7 @@ static void fidelity_json(const struct replay_watch *w, const void *state,
         return;
     tool_json_begin_object(j, "fidelity");
     for (unsigned i = 0; i < t.count; i++) {
-        const struct row *row = &t.row[i];
+        const struct fidelity_row *row = &t.row[i];
         if (!row->is_recorded)
             continue;
         tool_json_begin_object(j, row->name);
@@ -272,7 +240,7 @@ static void fidelity_json(const struct replay_watch *w, const void *state,
 const struct replay_observer replay_fidelity_observer = {
     .begin = fidelity_begin,
     .start = fidelity_start,
-    .look = fidelity_look,
+    .moment = fidelity_moment,
     .end = fidelity_end,
     .print = fidelity_print,
     .json = fidelity_json,

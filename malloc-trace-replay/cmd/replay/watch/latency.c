@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/watch/latency.h"
-
+/*
+ * Observer of the duration of calls of the allocator, by kind of call and size.
+ *
+ * Times are kept in a histogram with 16 steps for each doubling, after Tene's
+ * HdrHistogram: a quantile is exact to 1/16. The cost of reading the clock is
+ * subtracted. Threads wait for each other outside of calls, so no time contains
+ * such waits.
+ *
+ * Threads: any may note calls; one begins and reports.
+ */
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
@@ -12,37 +20,40 @@
 
 #include <string.h>
 
-/* Steps for each doubling: 1 << STEP_BITS. */
+/* Size classes: up to 16 bytes, up to 32, and so on to 4 MiB; and above. */
+#define LATENCY_SIZES 20u
+
+/* 1 << STEP_BITS steps for each doubling. */
 #define STEP_BITS 4u
 #define STEPS     (1u << STEP_BITS)
-/* All times of 2^40 ticks (some minutes) and more share one. */
+/* The last bucket has all times of 2^40 ticks (some minutes) and more. */
 #define BUCKETS ((41u - STEP_BITS) * STEPS)
 #define WORST   20u
-/* Pairs of readings that tell what reading the clock costs. */
+/* Pairs of readings from which the cost of reading the clock is found. */
 #define READINGS 1001u
 
-struct worst {
+struct latency_worst {
     uint64_t ticks, size, place;
     enum replay_kind kind;
     uint32_t thread;
     bool is_about;
 };
 
-struct cell {
+struct latency_cell {
     uint64_t ticks; /* sum */
     uint64_t most;
     uint32_t bucket[BUCKETS];
 };
 
 struct replay_latency {
-    uint64_t own_ticks; /* of reading the clock */
+    uint64_t own_ticks; /* cost of reading the clock */
     uint64_t begin_ticks, begin_ns;
-    double ns; /* of a tick */
+    double ns; /* nanoseconds of a tick */
     uint32_t worst_lock;
-    uint64_t worst_least; /* only times above it come into the list */
+    uint64_t worst_least; /* only longer times come into the list */
     unsigned worst_count;
-    struct worst worst[WORST]; /* the longest first */
-    struct cell cell[REPLAY_KINDS][REPLAY_LATENCY_SIZES];
+    struct latency_worst worst[WORST]; /* the longest first */
+    struct latency_cell cell[REPLAY_KINDS][LATENCY_SIZES];
 };
 
 /* --- Histograms ----------------------------------------------------------- */
@@ -56,7 +67,7 @@ static unsigned bucket_of(uint64_t ticks) {
     return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-/* The middle of a bucket, in ticks. */
+/* Middle of a bucket, in ticks. */
 static double bucket_ticks(unsigned bucket) {
     unsigned octave = bucket / STEPS, step = bucket % STEPS;
     if (octave == 0)
@@ -69,15 +80,14 @@ static unsigned size_class(uint64_t size) {
     if (size <= 16)
         return 0;
     unsigned log2 = tcm_log2_ceil(size);
-    return log2 - 4 < REPLAY_LATENCY_SIZES - 1 ? log2 - 4
-                                               : REPLAY_LATENCY_SIZES - 1;
+    return log2 - 4 < LATENCY_SIZES - 1 ? log2 - 4 : LATENCY_SIZES - 1;
 }
 
 /* --- Noting --------------------------------------------------------------- */
 
 #define LATENCY_BYTES tcm_align_up(sizeof(struct replay_latency), 65536)
 
-/* Duration of an empty pair of readings: the median of some. */
+/* Median duration of empty pairs of readings. */
 static uint64_t reading_ticks(void) {
     uint32_t count[256] = {0};
     for (unsigned i = 0; i < READINGS; i++) {
@@ -110,7 +120,7 @@ static bool latency_begin(struct replay_watch *w, void **state) {
 static TCM_NOINLINE void note_worst(struct replay_latency *l,
                                     const struct replay_one_call *c,
                                     uint64_t ticks) {
-    struct worst w = {
+    struct latency_worst w = {
         .ticks = ticks, .size = c->size, .kind = c->kind, .thread = c->thread};
     w.place = replay_one_call_place(c, &w.is_about);
     while (tcm_swap_acquire(&l->worst_lock, 1u) != 0)
@@ -134,7 +144,7 @@ static TCM_NOINLINE void note_worst(struct replay_latency *l,
 void replay_latency_note(struct replay_latency *l,
                          const struct replay_one_call *c, uint64_t ticks) {
     ticks = ticks > l->own_ticks ? ticks - l->own_ticks : 0;
-    struct cell *cell = &l->cell[c->kind][size_class(c->size)];
+    struct latency_cell *cell = &l->cell[c->kind][size_class(c->size)];
     tcm_add_relaxed(&cell->bucket[bucket_of(ticks)], 1u);
     tcm_add_relaxed(&cell->ticks, ticks);
     uint64_t most = tcm_load_relaxed(&cell->most);
@@ -154,7 +164,7 @@ static void latency_end(struct replay_watch *w, void *state) {
 
 /* --- Reporting ------------------------------------------------------------ */
 
-struct row {
+struct latency_row {
     uint64_t count;
     double mean, most;
     double quantile[5];
@@ -172,7 +182,7 @@ static const struct {
 void replay_latency_sum(const struct replay_latency *l, enum replay_kind kind,
                         uint64_t *calls, uint64_t *ticks) {
     *calls = *ticks = 0;
-    for (unsigned i = 0; i < REPLAY_LATENCY_SIZES; i++) {
+    for (unsigned i = 0; i < LATENCY_SIZES; i++) {
         *ticks += l->cell[kind][i].ticks;
         for (unsigned b = 0; b < BUCKETS; b++)
             *calls += l->cell[kind][i].bucket[b];
@@ -183,9 +193,10 @@ double replay_latency_tick_ns(const struct replay_latency *l) {
     return l->ns;
 }
 
-/* The sum of CELLS cells that lie together. False: they have no call. */
-static bool row_make(const struct replay_latency *l, const struct cell *cell,
-                     unsigned cells, struct row *row) {
+/* Sums CELLS adjacent cells up. False: they have no call. */
+static bool row_make(const struct replay_latency *l,
+                     const struct latency_cell *cell, unsigned cells,
+                     struct latency_row *row) {
     static uint64_t sum[BUCKETS];
     uint64_t ticks = 0, most = 0, seen = 0;
     unsigned next = 0;
@@ -222,7 +233,8 @@ static void print_ns(FILE *out, double ns) {
         fprintf(out, "%10s", tool_text_ns(&t, (uint64_t)ns));
 }
 
-static void print_row(const struct row *row, const char *name, FILE *out) {
+static void print_row(const struct latency_row *row, const char *name,
+                      FILE *out) {
     struct tool_text t;
     fprintf(out, "%-7s %11s", name, tool_text_count(&t, row->count));
     print_ns(out, row->mean);
@@ -235,18 +247,18 @@ static void print_row(const struct row *row, const char *name, FILE *out) {
 static void latency_print(const struct replay_watch *w, const void *state,
                           FILE *out) {
     const struct replay_latency *l = state;
-    struct row row;
+    struct latency_row row;
     (void)w;
     struct tool_text a, b, c;
     fprintf(out, "\n%-7s %11s%10s%10s%10s%10s%10s%10s\n", "latency", "timed",
             "mean", "p50", "p90", "p99", "p99.9", "most");
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
-        if (row_make(l, l->cell[k], REPLAY_LATENCY_SIZES, &row))
+        if (row_make(l, l->cell[k], LATENCY_SIZES, &row))
             print_row(&row, replay_kind_name[k], out);
-    if (row_make(l, l->cell[0], REPLAY_KINDS * REPLAY_LATENCY_SIZES, &row))
+    if (row_make(l, l->cell[0], REPLAY_KINDS * LATENCY_SIZES, &row))
         print_row(&row, "all", out);
     for (unsigned i = 0; i < l->worst_count && i < 3; i++) {
-        const struct worst *at = &l->worst[i];
+        const struct latency_worst *at = &l->worst[i];
         fprintf(out, "%-7s %s of %s took %s, %s operation %s\n",
                 i == 0 ? "worst" : "", replay_kind_name[at->kind],
                 tool_text_bytes(&a, at->size),
@@ -255,7 +267,7 @@ static void latency_print(const struct replay_watch *w, const void *state,
     }
 }
 
-static void json_row(const struct row *row, struct tool_json *j) {
+static void json_row(const struct latency_row *row, struct tool_json *j) {
     tool_json_u64(j, "count", row->count);
     tool_json_double(j, "mean_ns", row->mean);
     for (unsigned i = 0; i < 5; i++)
@@ -265,17 +277,17 @@ static void json_row(const struct row *row, struct tool_json *j) {
 
 static void json_kind(const struct replay_latency *l, unsigned kind,
                       struct tool_json *j) {
-    struct row row;
-    if (!row_make(l, l->cell[kind], REPLAY_LATENCY_SIZES, &row))
+    struct latency_row row;
+    if (!row_make(l, l->cell[kind], LATENCY_SIZES, &row))
         return;
     tool_json_begin_object(j, replay_kind_name[kind]);
     json_row(&row, j);
     tool_json_begin_array(j, "sizes");
-    for (unsigned s = 0; s < REPLAY_LATENCY_SIZES; s++) {
+    for (unsigned s = 0; s < LATENCY_SIZES; s++) {
         if (!row_make(l, &l->cell[kind][s], 1, &row))
             continue;
         tool_json_begin_object(j, NULL);
-        if (s + 1 < REPLAY_LATENCY_SIZES)
+        if (s + 1 < LATENCY_SIZES)
             tool_json_u64(j, "size_to", (uint64_t)16 << s);
         json_row(&row, j);
         tool_json_end_object(j);
@@ -288,9 +300,8 @@ static void latency_json(const struct replay_watch *w, const void *state,
                          struct tool_json *j) {
     const struct replay_latency *l = state;
     (void)w;
-    struct row all;
-    bool any =
-        row_make(l, l->cell[0], REPLAY_KINDS * REPLAY_LATENCY_SIZES, &all);
+    struct latency_row all;
+    bool any = row_make(l, l->cell[0], REPLAY_KINDS * LATENCY_SIZES, &all);
     if (any)
         tool_json_double(j, "p999_ns", all.quantile[3]);
     tool_json_begin_object(j, "latency");
@@ -304,7 +315,7 @@ static void latency_json(const struct replay_watch *w, const void *state,
         json_kind(l, k, j);
     tool_json_begin_array(j, "worst");
     for (unsigned i = 0; i < l->worst_count; i++) {
-        const struct worst *at = &l->worst[i];
+        const struct latency_worst *at = &l->worst[i];
         tool_json_begin_object(j, NULL);
         tool_json_string(j, "call", replay_kind_name[at->kind]);
         tool_json_u64(j, "size", at->size);

@@ -21,7 +21,7 @@
 
 /* --- Resident memory ------------------------------------------------------ */
 
-/* The kilobytes in line NAME of a file of /proc, as bytes; 0: none. */
+/* Reads the kilobytes in line NAME of a file of /proc, in bytes; 0: none. */
 static uint64_t proc_bytes(const char *path, const char *name) {
     char text[8192];
     uint64_t kib;
@@ -31,14 +31,14 @@ static uint64_t proc_bytes(const char *path, const char *name) {
                : 0;
 }
 
-/* smaps_rollup walks the page tables and is exact; the counters behind status
-   may be off by some pages for each processor. */
+/* Resident bytes. smaps_rollup walks the page tables and is exact; the counters
+   behind status may be off by some pages for each processor. */
 static uint64_t rss_now(void) {
     uint64_t bytes = proc_bytes("/proc/self/smaps_rollup", "Rss:");
     return bytes != 0 ? bytes : proc_bytes("/proc/self/status", "VmRSS:");
 }
 
-/* The peak since the last reset. */
+/* Peak of resident bytes since the last reset. */
 static uint64_t rss_peak(void) {
     return proc_bytes("/proc/self/status", "VmHWM:");
 }
@@ -52,7 +52,7 @@ static bool rss_reset_peak(void) {
     return ok;
 }
 
-/* Counts the resident pages from FIRST on, up to END. */
+/* Counts the resident pages from FIRST to END. */
 static uint64_t pages_present(int pagemap, uintptr_t first, uintptr_t end) {
     uint64_t entry[64], present = 0;
     size_t page = tcm_os_page_size();
@@ -70,14 +70,15 @@ static uint64_t pages_present(int pagemap, uintptr_t first, uintptr_t end) {
     return present;
 }
 
-/* Reads a byte of each page; to the sanitizer some lie between objects. */
+/* Reads a byte of each page. The address sanitizer takes some for gaps between
+   objects. */
 __attribute__((no_sanitize("address"))) static void pages_read(uintptr_t first,
                                                                uintptr_t end) {
     for (uintptr_t at = first; at < end; at += tcm_os_page_size())
         (void)*(const volatile char *)at;
 }
 
-/* For dl_iterate_phdr, which names the program first. */
+/* Callback of dl_iterate_phdr, which names the program first. */
 static int program_pages(struct dl_phdr_info *info, size_t size, void *bytes) {
     size_t page = tcm_os_page_size();
     uint64_t present = 0;
@@ -102,8 +103,8 @@ static int program_pages(struct dl_phdr_info *info, size_t size, void *bytes) {
     return 1;
 }
 
-/* Resident bytes of this program's own code and data. All of its file is made
-   resident first: else pages that are needed first while it measures would
+/* Resident bytes of this program's own code and data. Makes all of its file
+   resident first: pages that are first needed during the measurement would
    count as the allocator's. */
 static uint64_t program_bytes(void) {
     uint64_t bytes = 0;
@@ -116,13 +117,13 @@ static uint64_t without_own(const struct replay_rss *m, uint64_t bytes) {
     return bytes > own ? bytes - own : 0;
 }
 
-/* BYTES were resident, without the replayer's. */
+/* Notes that BYTES were resident, without the replayer's. */
 static void note_peak(struct replay_rss *m, uint64_t bytes) {
     m->peak_bytes = tcm_max_u64(m->peak_bytes, bytes);
 }
 
-/* Least time between two looks for the average; a look takes about a thousandth
-   of it. */
+/* Least time from one measurement for the average to the next. A measurement
+   takes about a thousandth of it. */
 #define LOOK_NS 1000000u
 
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
@@ -149,11 +150,11 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
     m->look_ns += tcm_clock_ns() - m->own_since_ns;
 }
 
-void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
+void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes) {
     char text[8192];
     uint64_t rss = 0, huge = 0;
-    /* The kernel walks all pages for each read. */
+    /* Each read makes the kernel walk all pages. */
     if (tcm_io_read_file("/proc/self/smaps_rollup", text, sizeof(text)) >= 0 &&
         replay_number_in(text, "Rss:", &rss))
         (void)replay_number_in(text, "AnonHugePages:", &huge);
@@ -170,7 +171,7 @@ void replay_rss_huge_after(struct replay_rss *m, uint64_t before) {
     m->own_huge_bytes += replay_rss_huge_before() - before;
 }
 
-/* The kernel's counter, without a walk. 0: unknown. */
+/* Resident bytes by the kernel's counter, without a walk. 0: unknown. */
 static uint64_t rss_counted(const struct replay_rss *m) {
     char text[128];
     ssize_t n = m->statm < 0 ? -1 : pread(m->statm, text, sizeof(text) - 1, 0);
@@ -215,9 +216,9 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
     uint64_t since_ns = tcm_clock_ns();
     m->live_bytes = live_bytes;
-    replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
+    replay_rss_read(m, &m->at_live_bytes, &m->at_live_huge_bytes);
     m->look_ns += tcm_clock_ns() - since_ns;
-    /* exact, unlike the kernel's own peak */
+    /* This is exact, unlike the kernel's own peak. */
     note_peak(m, m->at_live_bytes);
 }
 
@@ -228,7 +229,7 @@ uint64_t replay_rss_average(const struct replay_rss *m) {
 
 void replay_rss_end(struct replay_rss *m) {
     uint64_t peak = rss_peak();
-    replay_rss_look(m, &m->end_bytes, &m->end_huge_bytes);
+    replay_rss_read(m, &m->end_bytes, &m->end_huge_bytes);
     average_add(m);
     note_peak(m, without_own(m, peak));
     note_peak(m, m->end_bytes);
@@ -254,8 +255,8 @@ static bool resident_wants(const struct replay_watch *w, const void *state,
     return replay_rss_wants(state, b->account.live_bytes);
 }
 
-static void resident_look(struct replay_watch *w, void *state,
-                          const struct replay_batch *b) {
+static void resident_moment(struct replay_watch *w, void *state,
+                            const struct replay_batch *b) {
     (void)w;
     replay_rss_live(state, b->account.live_bytes);
 }
@@ -265,8 +266,8 @@ static void resident_end(struct replay_watch *w, void *state) {
     replay_rss_end(state);
 }
 
-/* Blocks that are alive at the end. A slot that was refused its block is empty
-   until its recorded free. */
+/* Blocks alive at the end. A slot whose allocation was refused is empty until
+   its recorded free. */
 static uint64_t end_blocks(const struct replay_watch *w) {
     uint64_t empty = w->exec->refused - w->exec->skipped_frees;
     uint64_t live = w->result->done.live_blocks;
@@ -274,7 +275,7 @@ static uint64_t end_blocks(const struct replay_watch *w) {
     return live - tcm_min_u64(empty, live);
 }
 
-/* Resident bytes by live ones when most were live; 0: there were hardly any. */
+/* Resident by live bytes, when most were live; 0: hardly any were. */
 static double rss_over_live(const struct replay_rss *m) {
     return m->live_bytes == 0
                ? 0
@@ -355,7 +356,7 @@ const struct replay_observer replay_resident_observer = {
     .begin = resident_begin,
     .start = resident_start,
     .wants = resident_wants,
-    .look = resident_look,
+    .moment = resident_moment,
     .end = resident_end,
     .print = resident_print,
     .json = resident_json,
@@ -387,7 +388,7 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
 }
 
 void replay_sleep_until(uint64_t ns, struct replay_rss *m) {
-    /* another thread than this one may get the signal */
+    /* A different thread may get the signal. */
     for (uint64_t now = tcm_clock_ns(); now < ns && !tool_stop_requested();
          now = tcm_clock_ns()) {
         uint64_t until = tcm_min_u64(ns, now + 10000000);

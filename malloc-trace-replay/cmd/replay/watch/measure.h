@@ -18,73 +18,74 @@ struct replay_batch;
 
 struct replay_rss {
     bool started;
-    uint64_t own_bytes;     /* the replayer's, now, */
-    uint64_t program_bytes; /* and of its program's code and data */
+    uint64_t own_bytes;     /* of the replayer, now */
+    uint64_t program_bytes; /* of the program's code and data */
     uint64_t start_bytes, peak_bytes, end_bytes;
-    uint64_t end_huge_bytes; /* of these in huge pages */
-    bool peak_known;         /* the peak could be reset at the start */
+    uint64_t end_huge_bytes; /* part of end_bytes in huge pages */
+    bool peak_known;         /* the peak was reset at the start */
     /* For the average over time. */
-    uint64_t from_ns, unseen_ns; /* time since the last look */
+    uint64_t from_ns, unseen_ns; /* begin of the current time; time since the
+                                    last measurement */
     uint64_t seen_ns;
     double seen_byte_ns; /* sum of resident bytes times nanoseconds */
     int statm;           /* -1: not open */
-    /* When most bytes were live; all 0: there were hardly any. */
+    /* When most bytes were live; all 0: hardly any were. */
     uint64_t live_bytes, at_live_bytes, at_live_huge_bytes;
-    uint64_t own_huge_bytes; /* the replayer's, in huge pages */
-    /* Time that looks and the replayer's own tables took. The pace stands still
-       meanwhile: what is due later is due as much later. */
+    uint64_t own_huge_bytes; /* the replayer's bytes in huge pages */
+    /* Time that measurements and growth of the replayer's tables took. The pace
+       stands still meanwhile: all that follows is due later by as much. */
     uint64_t look_ns, own_since_ns;
 };
 
-/* At the start mark; OWN_BYTES are the replayer's resident now. */
+/* Called at the start mark; OWN_BYTES of the replayer are resident. */
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
-/* To be called before and after the replayer's share changes. */
+/* Called before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
-/* To be called before and after the replayer's tables change, which may be in
-   huge pages; BEFORE is what the first call returned. */
+/* Called before and after tables of the replayer grow, as these may be in huge
+   pages; BEFORE is the result of the first call. */
 uint64_t replay_rss_huge_before(void);
 void replay_rss_huge_after(struct replay_rss *m, uint64_t before);
-/* Resident bytes without the replayer's, and how many are in huge pages. */
-void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
+/* Reads the resident bytes without the replayer's, and those in huge pages. */
+void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes);
-/* Begin and end of a time over which the average is taken; the end begins the
+/* Begin and end of a time over which the average is taken. The end begins the
    next one. */
 void replay_rss_from(struct replay_rss *m);
 void replay_rss_to(struct replay_rss *m);
-/* True if LIVE_BYTES exceed the most so far by enough to call
-   replay_rss_live. */
+/* True if LIVE_BYTES exceed the most so far by enough for replay_rss_live. */
 bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
-/* LIVE_BYTES are live now, the most so far. */
+/* Measures memory when LIVE_BYTES are live, the most so far. */
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes);
-/* The average over that time; 0: unknown. */
+/* Average of resident bytes; 0: unknown. */
 uint64_t replay_rss_average(const struct replay_rss *m);
-/* At the end mark. */
+/* Called at the end mark. */
 void replay_rss_end(struct replay_rss *m);
 
 /* --- Time ----------------------------------------------------------------- */
 
 struct replay_time {
     uint64_t wall_ns;    /* within batches */
-    uint64_t cpu_ns;     /* this thread's, within batches, and all that the
-                            process's other threads used between the marks */
-    uint64_t elapsed_ns; /* between the marks, waits for operations included */
+    uint64_t cpu_ns;     /* of this thread within batches, and of the other
+                            threads of the process between the marks */
+    uint64_t elapsed_ns; /* between the marks, with waits for operations */
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
-    uint64_t batch_wall_ns, batch_thread_ns; /* at the start of this batch */
+    uint64_t batch_wall_ns, batch_thread_ns; /* at the start of the batch */
     uint64_t thread_ns;                      /* within batches */
-    uint64_t apart_ns; /* of batches kept apart; else only in elapsed_ns */
+    uint64_t apart_ns; /* of prologues and epilogues, which are part of
+                          elapsed_ns only */
 };
 
 void replay_time_start(struct replay_time *t);
 void replay_time_batch_begin(struct replay_time *t);
-/* APART: the batch's time counts for apart_ns only. */
+/* APART: the batch belongs to a prologue or epilogue. */
 void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
-/* Sleeps until tcm_clock_ns is NS, or a stop is requested. Looks at memory
+/* Sleeps until tcm_clock_ns is NS, or a stop is requested; measures memory
    meanwhile. */
 void replay_sleep_until(uint64_t ns, struct replay_rss *m);
 /* Waits until B is due in a replay that started at START_NS, if operations have
-   times. Returns by how much it is late, in ns. */
+   times. Returns how late it is, in ns. */
 uint64_t replay_await_due(const struct replay_batch *b, uint64_t start_ns,
                           struct replay_rss *m);
 

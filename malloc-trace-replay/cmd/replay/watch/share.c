@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/watch/share.h"
-
+/*
+ * Observer of the replayer's own share of the processor time: what it takes to
+ * read the operations, to find the blocks and to make the calls.
+ *
+ * Some batches, spread evenly over the run, are copied after they have run.
+ * After the end mark the copies run again, on the same table of blocks, with
+ * calls that do nothing and without writing to blocks. Their time for a word is
+ * taken for the time of any word.
+ *
+ * Invariants: nothing here allocates; the copies are resident from the start.
+ *
+ * Threads: one.
+ */
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -9,29 +20,29 @@
 
 #include <string.h>
 
-/* Rounds over the copies; the median counts. */
+/* Rounds over the copies; the median of their times counts. */
 #define ROUNDS 3u
-/* Batches that are copied. */
+/* Most batches that are copied. */
 #define COPIES 8u
 #define COPIES_BYTES                                                           \
     ((COPIES * sizeof(struct replay_batch) + 65535) & ~(size_t)65535)
 
 static struct share {
-    struct replay_batch *copy; /* NULL: no memory, the share is unknown */
+    struct replay_batch *copy; /* NULL: out of memory; the share is unknown */
     unsigned copies;
-    uint64_t seen;          /* batches that were timed */
-    uint64_t words;         /* in these */
-    uint64_t stride;        /* one batch in this many is copied */
-    unsigned place[COPIES]; /* of the copies, in order */
+    uint64_t seen;          /* timed batches */
+    uint64_t words;         /* words in timed batches */
+    uint64_t stride;        /* one batch of this many is copied */
+    unsigned place[COPIES]; /* places of the copies, in order */
 } share_state;
 
 /* --- Calls that do nothing ------------------------------------------------ */
 
-static char block[1];
+static char null_block[1];
 
 static void *no_malloc(size_t size) {
     (void)size;
-    return block;
+    return null_block;
 }
 static void no_free(void *p) {
     (void)p;
@@ -39,35 +50,35 @@ static void no_free(void *p) {
 static void *no_calloc(size_t n, size_t size) {
     (void)n;
     (void)size;
-    return block;
+    return null_block;
 }
 static void *no_realloc(void *p, size_t size) {
     (void)p;
     (void)size;
-    return block;
+    return null_block;
 }
 static void *no_reallocarray(void *p, size_t n, size_t size) {
     (void)p;
     (void)n;
     (void)size;
-    return block;
+    return null_block;
 }
 static int no_posix_memalign(void **p, size_t align, size_t size) {
     (void)align;
     (void)size;
-    *p = block;
+    *p = null_block;
     return 0;
 }
 static void *no_new(size_t size, const void *nothrow) {
     (void)size;
     (void)nothrow;
-    return block;
+    return null_block;
 }
 static void *no_new_aligned(size_t size, size_t align, const void *nothrow) {
     (void)size;
     (void)align;
     (void)nothrow;
-    return block;
+    return null_block;
 }
 static void no_free_sized(void *p, size_t size) {
     (void)p;
@@ -124,7 +135,7 @@ static bool share_begin(struct replay_watch *w, void **state) {
 }
 
 /* Drops every other copy. */
-static void thin_out(struct share *s) {
+static void share_thin(struct share *s) {
     unsigned kept[COPIES];
     for (unsigned i = 0; i < COPIES; i++)
         kept[i % 2 * (COPIES / 2) + i / 2] = s->place[i];
@@ -144,12 +155,12 @@ static void share_batch(struct replay_watch *w, void *state,
     if (s->copy == NULL || number % s->stride != 0)
         return;
     if (s->copies == COPIES)
-        thin_out(s);
+        share_thin(s);
     if (number % s->stride != 0)
         return;
     TCM_ASSERT(s->copies < COPIES && tcm_is_pow2(s->stride));
     struct replay_batch *copy = &s->copy[s->place[s->copies++]];
-    /* with what may be read behind the last word */
+    /* Includes the words behind the last one, which are prefetched. */
     memcpy(copy, b,
            offsetof(struct replay_batch, word) +
                (b->words + REPLAY_BATCH_PAD) * sizeof(b->word[0]));

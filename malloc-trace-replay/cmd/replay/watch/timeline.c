@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory in the course of a replay, for --timeline. Moments are kept in the
- * replayer's own memory and written after the end mark. When there are too
- * many, every other one is dropped, and later ones are twice as far apart.
- * Looks take a tenth of the time at most where operations have times to begin
- * at: while the pace stands still, time goes on for the allocator.
+ * Observer of memory in the course of a replay, for --timeline. Moments are
+ * kept in the replayer's own memory and written after the end mark. When they
+ * are too many, every other one is dropped, and later ones are twice as far
+ * apart.
  *
- * Invariants: looking allocates nothing, and is not timed.
+ * Where operations have times, measurements take a tenth of the time at most,
+ * as time goes on for the allocator while the pace stands still.
+ *
+ * Invariants: a measurement allocates nothing, and is not timed.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -15,7 +17,6 @@
 #include "base/raw_io.h"
 #include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/exec.h"
-#include "cmd/replay/watch/fidelity.h"
 #include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/files.h"
@@ -28,10 +29,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Properties of this project's libraries: where the heap's bytes are. */
+/* Properties of this project's libraries that divide up the bytes of the
+   heap. */
 static const struct {
     const char *key, *property;
-} place[] = {
+} timeline_place[] = {
     {"allocated_bytes", "generic.current_allocated_bytes"},
     {"thread_cache_bytes", "tcmalloc.thread_cache_free_bytes"},
     {"transfer_cache_bytes", "tcmalloc.transfer_cache_free_bytes"},
@@ -41,40 +43,40 @@ static const struct {
     {"released_page_bytes", "tcmalloc.pageheap_unmapped_bytes"},
     {"metadata_bytes", "tcmalloc.metadata_bytes"},
 };
-#define PLACES (sizeof(place) / sizeof(*place))
+#define PLACES (sizeof(timeline_place) / sizeof(*timeline_place))
 
 #define MOMENTS 512u
 
-/* Time between two looks, by the time that the last one took, where operations
-   have times. */
+/* Time between two measurements, as a multiple of the time that the last one
+   took, where operations have times. */
 #define PACED_SHARE 9u
 
-/* Up to this number, each sample of the recorded run is a moment. */
+/* Up to this number of samples of the recorded run, each is a moment. */
 #define SAMPLES_MOST (MOMENTS / 4)
 
-struct moment {
+struct timeline_moment {
     uint64_t operation, ns, recorded_ns;
     uint64_t live_bytes, live_blocks;
     uint64_t rss_bytes, huge_bytes, faults;
     uint64_t heap_bytes, at[PLACES];
-    bool sampled; /* the next two are known */
+    bool sampled; /* the next two fields are known */
     uint64_t recorded_heap_bytes, recorded_rss_bytes;
 };
 
 struct timeline {
-    /* From one moment to the next, at least: operations, or nanoseconds of
-       recorded time (is_time). 0: as many moments as there is room for. */
+    /* Least distance of two moments: operations, or nanoseconds of recorded
+       time (is_time). 0: as many moments as there is room for. */
     uint64_t step;
     bool is_time;
     bool is_paced;
-    uint64_t next_ns; /* paced: not before this time of the clock */
+    uint64_t next_ns; /* paced: no moment before this time of the clock */
     bool has_places;
-    bool has_samples;   /* of the recorded run */
-    bool every_sample;  /* each of these is a moment */
-    uint64_t heap_base; /* bytes of the heap before the first moment */
+    bool has_samples;   /* samples of the recorded run */
+    bool every_sample;  /* each sample is a moment */
+    uint64_t heap_base; /* bytes of the heap before the start */
     uint64_t faults;    /* page faults before the first moment */
     unsigned count;
-    struct moment moment[MOMENTS];
+    struct timeline_moment moment[MOMENTS];
 };
 
 #define TIMELINE_BYTES tcm_align_up(sizeof(struct timeline), 65536)
@@ -112,21 +114,21 @@ static bool timeline_wants(const struct replay_watch *w, const void *state,
                            const struct replay_batch *b) {
     const struct timeline *t = state;
     (void)w;
-    /* The first and the last batch in any case. */
+    /* The first and the last batch are always wanted. */
     if (t->count == 0 || b->last)
         return true;
     if (t->is_paced && tcm_clock_ns() < t->next_ns)
         return false;
     if ((t->every_sample && b->sampled))
         return true;
-    const struct moment *m = &t->moment[t->count - 1];
+    const struct timeline_moment *m = &t->moment[t->count - 1];
     return t->is_time ? b->recorded_ns >= m->recorded_ns + t->step
                       : b->account.ops >= m->operation + t->step;
 }
 
 /* Drops every other moment, but no sample of the recorded run. */
-static void thin_out(struct timeline *t) {
-    const struct moment *m = t->moment;
+static void timeline_thin(struct timeline *t) {
+    const struct timeline_moment *m = t->moment;
     uint64_t first = t->is_time ? m[0].recorded_ns : m[0].operation;
     uint64_t last =
         t->is_time ? m[t->count - 1].recorded_ns : m[t->count - 1].operation;
@@ -141,13 +143,13 @@ static void thin_out(struct timeline *t) {
     t->count = kept;
 }
 
-static void timeline_look(struct replay_watch *w, void *state,
-                          const struct replay_batch *b) {
+static void timeline_moment(struct replay_watch *w, void *state,
+                            const struct replay_batch *b) {
     struct timeline *t = state;
     const struct replay_calls *calls = &w->exec->calls;
     uint64_t since_ns = tcm_clock_ns();
     if (t->count == MOMENTS) {
-        thin_out(t);
+        timeline_thin(t);
         if (!timeline_wants(w, t, b))
             return;
     }
@@ -155,14 +157,14 @@ static void timeline_look(struct replay_watch *w, void *state,
     uint64_t faults = faults_now();
     if (t->count == 0)
         t->faults = faults;
-    struct moment *m = &t->moment[t->count++];
-    *m = (struct moment){.operation = b->account.ops,
-                         .ns = since_ns - w->start_ns,
-                         .recorded_ns = b->recorded_ns,
-                         .live_bytes = b->account.live_bytes,
-                         .live_blocks = b->account.live_blocks,
-                         .faults = faults - t->faults};
-    replay_rss_look(w->rss, &m->rss_bytes, &m->huge_bytes);
+    struct timeline_moment *m = &t->moment[t->count++];
+    *m = (struct timeline_moment){.operation = b->account.ops,
+                                  .ns = since_ns - w->start_ns,
+                                  .recorded_ns = b->recorded_ns,
+                                  .live_bytes = b->account.live_bytes,
+                                  .live_blocks = b->account.live_blocks,
+                                  .faults = faults - t->faults};
+    replay_rss_read(w->rss, &m->rss_bytes, &m->huge_bytes);
     uint64_t heap = replay_heap_bytes(calls);
     m->heap_bytes = heap > t->heap_base ? heap - t->heap_base : 0;
     m->sampled = b->sampled != 0;
@@ -171,7 +173,7 @@ static void timeline_look(struct replay_watch *w, void *state,
     t->has_samples |= m->sampled;
     for (size_t i = 0; i < PLACES && calls->property != NULL; i++) {
         size_t v;
-        if (calls->property(place[i].property, &v)) {
+        if (calls->property(timeline_place[i].property, &v)) {
             m->at[i] = v;
             t->has_places = true;
         }
@@ -183,21 +185,21 @@ static void timeline_look(struct replay_watch *w, void *state,
 
 /* --- Writing -------------------------------------------------------------- */
 
-/* A file of text that is written from a buffer of ours: stdio's is memory of
-   the allocator under test. */
-struct text {
+/* A text file with a buffer of its own: that of stdio would be memory of the
+   allocator under test. */
+struct timeline_text {
     int fd, error;
     size_t used;
     char buffer[16 << 10];
 };
 
-static void text_flush(struct text *t) {
+static void text_flush(struct timeline_text *t) {
     if (t->error == 0 && !tcm_io_write_all(t->fd, t->buffer, t->used))
         t->error = errno;
     t->used = 0;
 }
 
-static void put(struct text *t, const char *text) {
+static void text_put(struct timeline_text *t, const char *text) {
     size_t n = strlen(text);
     if (n > sizeof(t->buffer) - t->used)
         text_flush(t);
@@ -205,47 +207,48 @@ static void put(struct text *t, const char *text) {
     t->used += n;
 }
 
-static void put_number(struct text *t, const char *before, uint64_t n) {
+static void text_number(struct timeline_text *t, const char *before,
+                        uint64_t n) {
     char digits[32];
     snprintf(digits, sizeof(digits), "%s%llu", before, (unsigned long long)n);
-    put(t, digits);
+    text_put(t, digits);
 }
 
-static void write_csv(const struct timeline *t, struct text *f) {
-    put(f, "operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
-           "huge_page_bytes,minor_faults");
+static void write_csv(const struct timeline *t, struct timeline_text *f) {
+    text_put(f, "operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
+                "huge_page_bytes,minor_faults");
     if (t->has_samples)
-        put(f, ",recorded_rss_bytes,recorded_heap_bytes");
+        text_put(f, ",recorded_rss_bytes,recorded_heap_bytes");
     if (t->has_places)
-        put(f, ",heap_bytes");
+        text_put(f, ",heap_bytes");
     for (size_t p = 0; p < PLACES && t->has_places; p++) {
-        put(f, ",");
-        put(f, place[p].key);
+        text_put(f, ",");
+        text_put(f, timeline_place[p].key);
     }
-    put(f, "\n");
+    text_put(f, "\n");
     for (unsigned i = 0; i < t->count; i++) {
-        const struct moment *m = &t->moment[i];
+        const struct timeline_moment *m = &t->moment[i];
         const uint64_t v[] = {m->operation,  m->ns,          m->recorded_ns,
                               m->live_bytes, m->live_blocks, m->rss_bytes,
                               m->huge_bytes, m->faults};
         for (size_t k = 0; k < sizeof(v) / sizeof(*v); k++)
-            put_number(f, k == 0 ? "" : ",", v[k]);
+            text_number(f, k == 0 ? "" : ",", v[k]);
         if (t->has_samples && m->sampled) {
-            put_number(f, ",", m->recorded_rss_bytes);
-            put_number(f, ",", m->recorded_heap_bytes);
+            text_number(f, ",", m->recorded_rss_bytes);
+            text_number(f, ",", m->recorded_heap_bytes);
         } else if (t->has_samples) {
-            put(f, ",,");
+            text_put(f, ",,");
         }
         if (t->has_places)
-            put_number(f, ",", m->heap_bytes);
+            text_number(f, ",", m->heap_bytes);
         for (size_t p = 0; p < PLACES && t->has_places; p++)
-            put_number(f, ",", m->at[p]);
-        put(f, "\n");
+            text_number(f, ",", m->at[p]);
+        text_put(f, "\n");
     }
 }
 
 static bool csv_file(const struct timeline *t, const char *name) {
-    static struct text f;
+    static struct timeline_text f;
     f.error = 0;
     f.used = 0;
     f.fd = tool_file_open_output(name);
@@ -269,7 +272,7 @@ static bool json_file(const struct timeline *t, const char *name) {
     tool_json_begin_object(&j, NULL);
     tool_json_begin_array(&j, "timeline");
     for (unsigned i = 0; i < t->count; i++) {
-        const struct moment *m = &t->moment[i];
+        const struct timeline_moment *m = &t->moment[i];
         tool_json_begin_object(&j, NULL);
         tool_json_u64(&j, "operation", m->operation);
         tool_json_u64(&j, "ns", m->ns);
@@ -286,7 +289,7 @@ static bool json_file(const struct timeline *t, const char *name) {
         if (t->has_places)
             tool_json_u64(&j, "heap_bytes", m->heap_bytes);
         for (size_t p = 0; p < PLACES && t->has_places; p++)
-            tool_json_u64(&j, place[p].key, m->at[p]);
+            tool_json_u64(&j, timeline_place[p].key, m->at[p]);
         tool_json_end_object(&j);
     }
     tool_json_end_array(&j);
@@ -307,6 +310,6 @@ const struct replay_observer replay_timeline_observer = {
     .begin = timeline_begin,
     .start = timeline_start,
     .wants = timeline_wants,
-    .look = timeline_look,
+    .moment = timeline_moment,
     .tell = timeline_tell,
 };

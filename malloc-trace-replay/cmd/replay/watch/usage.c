@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/watch/usage.h"
-
+/*
+ * Observer of processor and system: processor time, faults, switches and
+ * hardware counters from mark to mark, with all threads of the process; and the
+ * part of the machine that other programs took.
+ *
+ * Threads: one.
+ */
 #include "base/clock.h"
 #include "base/linux/os_perf.h"
 #include "cmd/replay/watch/observer.h"
@@ -13,24 +18,24 @@
 #include <unistd.h>
 
 /* Processor time of the machine. */
-struct machine {
+struct usage_machine {
     uint64_t at_ns;
-    uint64_t busy_ns; /* of all processors, with all that runs; 0: unknown */
-    uint64_t own_ns;  /* of these the replayer's, in both processes */
+    uint64_t busy_ns; /* of all processors and programs; 0: unknown */
+    uint64_t own_ns;  /* part of the replayer's two processes */
 };
 
 static struct usage {
-    struct machine from, to;
+    struct usage_machine from, to;
     struct rusage first, last;
-    int fd[TCM_OS_PERF_EVENTS]; /* -1: none */
+    int fd[TCM_OS_PERF_EVENTS]; /* -1: no counter */
     uint64_t count[TCM_OS_PERF_EVENTS];
     bool counted[TCM_OS_PERF_EVENTS];
-    int error; /* why there is no counter of cycles or instructions */
+    int error; /* errno of the first counter that could not be opened */
 } usage_state;
 
 /* --- Measuring ------------------------------------------------------------ */
 
-/* Threads that are made later are counted, too. */
+/* Counters include the threads that are made later. */
 static bool usage_begin(struct replay_watch *w, void **state) {
     struct usage *u = &usage_state;
     (void)w;
@@ -43,8 +48,8 @@ static bool usage_begin(struct replay_watch *w, void **state) {
     return true;
 }
 
-/* The decoding process has used DECODER_NS so far. */
-static void machine_read(struct machine *m, uint64_t decoder_ns) {
+/* Reads the times; DECODER_NS is that of the decoding process so far. */
+static void machine_read(struct usage_machine *m, uint64_t decoder_ns) {
     struct tool_processor_time all;
     (void)tool_processor_time(&all);
     m->at_ns = tcm_clock_ns();
@@ -75,10 +80,10 @@ static void usage_end(struct replay_watch *w, void *state) {
     machine_read(&u->to, w->result->cpu_ns);
 }
 
-/* Ticks are 10 ms: of a shorter run they tell little. */
+/* Least duration for a figure: ticks are 10 ms. */
 #define MACHINE_NS 200000000u
 
-/* The part of the processors' time that other programs took, in per cent; -1:
+/* Part of the processors' time that other programs took, in per cent; -1:
    unknown. */
 static double others_percent(const struct usage *u) {
     uint64_t ns = u->to.at_ns - u->from.at_ns;
@@ -125,7 +130,7 @@ static bool counted_any(const struct usage *u) {
     return any;
 }
 
-static const char *reason(const struct usage *u) {
+static const char *usage_reason(const struct usage *u) {
     switch (u->error) {
     case 0:
         return "the processor's counters are taken";
@@ -158,7 +163,7 @@ static void print_counters(const struct usage *u, FILE *out) {
     fputc('\n', out);
 }
 
-/* Less is what any system does besides. */
+/* Per cent from which the report names it. Any system takes some. */
 #define OTHERS_TOLD 10
 
 static void usage_print(const struct replay_watch *w, const void *state,
@@ -202,7 +207,7 @@ static void usage_json(const struct replay_watch *w, const void *state,
     if (others_percent(u) >= 0)
         tool_json_double(j, "other_programs_percent", others_percent(u));
     if (!counted_any(u)) {
-        tool_json_string(j, "counters_unavailable", reason(u));
+        tool_json_string(j, "counters_unavailable", usage_reason(u));
         return;
     }
     tool_json_begin_object(j, "counters");

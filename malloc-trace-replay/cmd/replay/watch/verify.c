@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/watch/verify.h"
-
+/*
+ * Observer that checks the allocator under test: alignment, zeros of calloc,
+ * the usable size, and live blocks that overlap. Each block is filled with a
+ * pattern of its own, which is checked before the block is freed, and after it
+ * moved.
+ *
+ * Live blocks are kept by address in a treap (Seidel and Aragon), so that a new
+ * block is compared with both neighbours.
+ *
+ * Invariants: nothing here allocates. The checks are part of the measured
+ * times.
+ *
+ * Threads: any. A lock guards the treap; the pattern of a block belongs to the
+ * thread that uses the block.
+ */
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
@@ -16,63 +29,64 @@
 #include <unistd.h>
 
 #define TEXT_BYTES 320u
-/* Faults that are kept as text; more are only counted. */
+/* Faults with a text; more are only counted. */
 #define FAULTS_KEPT 20u
-/* Addresses of freed blocks that are remembered. */
+/* Freed addresses that are remembered. */
 #define GONE ((size_t)64 << 10)
-/* Freed blocks, and their bytes, after which an allocator that used none of
-   them again is taken never to do so. */
+/* Freed blocks, or bytes in them, after which an allocator that used none of
+   these addresses again is at fault. */
 #define GONE_BLOCKS 100000u
 #define GONE_BYTES  ((uint64_t)256 << 20)
 
 /* A live block, a node of the treap. */
-struct block {
+struct verify_block {
     uintptr_t start;
     uint64_t size;
-    uint64_t seed;  /* of its pattern */
+    uint64_t seed;  /* seed of its pattern */
     uint32_t order; /* priority in the treap */
     uint32_t left, right;
     uint32_t slot;
     uint32_t thread;
-    uint64_t place; /* of the operation that made it */
+    uint64_t place; /* place of the operation that made it */
     bool is_about;
 };
 
 struct replay_verify {
     size_t (*usable)(void *p);
     uint32_t lock;
-    struct block *block; /* from 1; 0 is none */
+    struct verify_block *block; /* nodes from 1; 0 is none */
     size_t room;
     uint32_t used, free, root;
     uint64_t seed;
     uint64_t blocks; /* checked so far */
     uint64_t faults;
-    bool no_memory; /* some blocks are not in the treap */
-    /* Blocks and bytes that were freed, and how many blocks came back at one of
-       the addresses freed last. */
+    bool no_memory; /* some blocks are missing from the treap */
+    /* Freed blocks and their bytes, and blocks that came back at one of the
+       addresses freed last. */
     uint64_t gone, gone_bytes, again;
-    /* allocations that could have used freed memory, and their bytes */
+    /* Allocations that could have used freed memory, and their bytes. */
     uint64_t chances, chance_bytes;
     uintptr_t gone_at[GONE];
     char text[FAULTS_KEPT][TEXT_BYTES];
 };
 
 __thread const struct replay_one_call *replay_verify_at;
-/* During a realloc: the block as it was, which is not in the treap now. */
-static __thread struct block moving;
-static struct replay_verify *of_signals;
+/* During a realloc: the old block, which is not in the treap now. */
+static __thread struct verify_block resized_block;
+static struct replay_verify *signal_verify;
 
-static void enter(struct replay_verify *v) {
+static void verify_lock(struct replay_verify *v) {
     while (tcm_swap_acquire(&v->lock, 1u) != 0)
         tcm_cpu_relax();
 }
-static void leave(struct replay_verify *v) {
+static void verify_unlock(struct replay_verify *v) {
     tcm_store_release(&v->lock, 0u);
 }
 
 /* --- What is told --------------------------------------------------------- */
 
-/* "operation 12 (malloc, 100 bytes, slot 3, thread 2)" */
+/* Prints "operation 12 (malloc of 100 bytes, slot 3, thread 2)" to TEXT.
+   Returns the length. */
 static int print_call(char *text, size_t room,
                       const struct replay_one_call *c) {
     bool about;
@@ -84,12 +98,12 @@ static int print_call(char *text, size_t room,
                     c->slot, c->thread);
 }
 
-static void fault(struct replay_verify *v, const struct replay_one_call *c,
-                  const char *fmt, ...) TCM_PRINTF(3, 4);
-static void fault(struct replay_verify *v, const struct replay_one_call *c,
-                  const char *fmt, ...) {
+static void note_fault(struct replay_verify *v, const struct replay_one_call *c,
+                       const char *fmt, ...) TCM_PRINTF(3, 4);
+static void note_fault(struct replay_verify *v, const struct replay_one_call *c,
+                       const char *fmt, ...) {
     va_list ap;
-    enter(v);
+    verify_lock(v);
     if (v->faults++ < FAULTS_KEPT) {
         char *text = v->text[v->faults - 1];
         int n = print_call(text, TEXT_BYTES, c);
@@ -98,14 +112,14 @@ static void fault(struct replay_verify *v, const struct replay_one_call *c,
         vsnprintf(text + n, TEXT_BYTES - (size_t)n, fmt, ap);
         va_end(ap);
     }
-    leave(v);
+    verify_unlock(v);
 }
 
 /* --- The treap ------------------------------------------------------------ */
 
 /* Splits tree N into blocks that begin below AT and the others. */
-static void split(struct block *b, uint32_t n, uintptr_t at, uint32_t *low,
-                  uint32_t *high) {
+static void treap_split(struct verify_block *b, uint32_t n, uintptr_t at,
+                        uint32_t *low, uint32_t *high) {
     while (n != 0) {
         if (b[n].start < at) {
             *low = n;
@@ -121,7 +135,8 @@ static void split(struct block *b, uint32_t n, uintptr_t at, uint32_t *low,
 }
 
 /* Joins two trees; all blocks of LOW begin before those of HIGH. */
-static uint32_t join(struct block *b, uint32_t low, uint32_t high) {
+static uint32_t treap_join(struct verify_block *b, uint32_t low,
+                           uint32_t high) {
     uint32_t root = 0, *at = &root;
     while (low != 0 && high != 0) {
         if (b[low].order > b[high].order) {
@@ -138,7 +153,7 @@ static uint32_t join(struct block *b, uint32_t low, uint32_t high) {
     return root;
 }
 
-static uint32_t node_new(struct replay_verify *v) {
+static uint32_t treap_node(struct replay_verify *v) {
     uint32_t n = v->free;
     if (n != 0) {
         v->free = v->block[n].left;
@@ -158,10 +173,10 @@ static uint32_t node_new(struct replay_verify *v) {
     return v->used++;
 }
 
-/* The block that overlaps SIZE bytes from AT, 0: none. */
-static uint32_t overlapped(const struct replay_verify *v, uintptr_t at,
-                           uint64_t size) {
-    const struct block *b = v->block;
+/* Returns a block that overlaps SIZE bytes from AT; 0: none. */
+static uint32_t treap_overlapped(const struct replay_verify *v, uintptr_t at,
+                                 uint64_t size) {
+    const struct verify_block *b = v->block;
     for (uint32_t n = v->root; n != 0;) {
         if (b[n].start + b[n].size <= at && b[n].start != at)
             n = b[n].right;
@@ -178,43 +193,43 @@ static size_t gone_place(uintptr_t at) {
 }
 
 /* Puts NEW into the treap. False: *OTHER overlaps it. */
-static bool insert(struct replay_verify *v, struct block new,
-                   struct block *other) {
-    enter(v);
-    uint32_t n = overlapped(v, new.start, new.size);
+static bool treap_insert(struct replay_verify *v, struct verify_block new,
+                         struct verify_block *other) {
+    verify_lock(v);
+    uint32_t n = treap_overlapped(v, new.start, new.size);
     if (n != 0) {
         *other = v->block[n];
-        leave(v);
+        verify_unlock(v);
         return false;
     }
-    n = node_new(v);
+    n = treap_node(v);
     if (n == 0) {
         v->no_memory = true;
-        leave(v);
+        verify_unlock(v);
         return true;
     }
     uint32_t low, high;
     new.order = (uint32_t)((v->seed++ * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
-    split(v->block, v->root, new.start, &low, &high);
+    treap_split(v->block, v->root, new.start, &low, &high);
     v->block[n] = new;
     v->block[n].left = v->block[n].right = 0;
-    v->root = join(v->block, join(v->block, low, n), high);
+    v->root = treap_join(v->block, treap_join(v->block, low, n), high);
     v->blocks++;
     v->again += v->gone_at[gone_place(new.start)] == new.start;
     v->chances += v->gone > v->chances;
     if (v->gone_bytes > v->chance_bytes)
         v->chance_bytes += new.size;
-    leave(v);
+    verify_unlock(v);
     return true;
 }
 
 /* Takes the block at START out of the treap. False: none begins there. */
-static bool take_out(struct replay_verify *v, uintptr_t start,
-                     struct block *out) {
+static bool treap_remove(struct replay_verify *v, uintptr_t start,
+                         struct verify_block *out) {
     uint32_t low, one, high;
-    enter(v);
-    split(v->block, v->root, start, &low, &high);
-    split(v->block, high, start + 1, &one, &high);
+    verify_lock(v);
+    treap_split(v->block, v->root, start, &low, &high);
+    treap_split(v->block, high, start + 1, &one, &high);
     bool found = one != 0;
     if (found) {
         *out = v->block[one];
@@ -224,33 +239,33 @@ static bool take_out(struct replay_verify *v, uintptr_t start,
         v->gone_bytes += out->size;
         v->gone_at[gone_place(start)] = start;
     }
-    v->root = join(v->block, low, high);
-    leave(v);
+    v->root = treap_join(v->block, low, high);
+    verify_unlock(v);
     return found;
 }
 
 /* --- Patterns ------------------------------------------------------------- */
 
-static uint64_t pattern(uint64_t seed, size_t word) {
+static uint64_t pattern_word(uint64_t seed, size_t word) {
     return seed + word * UINT64_C(0xD1B54A32D192ED03);
 }
 
-static void fill(const struct block *b) {
+static void pattern_fill(const struct verify_block *b) {
     char *p = (char *)b->start;
     size_t i = 0;
     for (; i + 8 <= b->size; i += 8) {
-        uint64_t w = pattern(b->seed, i / 8);
+        uint64_t w = pattern_word(b->seed, i / 8);
         memcpy(p + i, &w, 8);
     }
-    uint64_t w = pattern(b->seed, i / 8);
+    uint64_t w = pattern_word(b->seed, i / 8);
     memcpy(p + i, &w, (size_t)b->size - i);
 }
 
-/* The first of LENGTH bytes at P that differs from the pattern of SEED; LENGTH:
-   none does. */
-static size_t differs(const char *p, uint64_t seed, size_t length) {
+/* Returns the first of LENGTH bytes at P that differs from the pattern of SEED;
+   LENGTH: none. */
+static size_t pattern_differs(const char *p, uint64_t seed, size_t length) {
     for (size_t i = 0; i < length; i += 8) {
-        uint64_t w = pattern(seed, i / 8);
+        uint64_t w = pattern_word(seed, i / 8);
         size_t n = length - i < 8 ? length - i : 8;
         if (memcmp(p + i, &w, n) == 0)
             continue;
@@ -261,28 +276,30 @@ static size_t differs(const char *p, uint64_t seed, size_t length) {
     return length;
 }
 
-static void check_pattern(struct replay_verify *v,
+static void pattern_check(struct replay_verify *v,
                           const struct replay_one_call *c,
-                          const struct block *b, const char *p, size_t length,
-                          const char *when) {
-    size_t at = differs(p, b->seed, length);
+                          const struct verify_block *b, const char *p,
+                          size_t length, const char *when) {
+    size_t at = pattern_differs(p, b->seed, length);
     if (at != length)
-        fault(v, c,
-              "byte %zu of the block of %llu bytes at %p, made by %soperation "
-              "%llu, has changed %s",
-              at, (unsigned long long)b->size, (void *)b->start,
-              b->is_about ? "near " : "", (unsigned long long)b->place, when);
+        note_fault(
+            v, c,
+            "byte %zu of the block of %llu bytes at %p, made by %soperation "
+            "%llu, has changed %s",
+            at, (unsigned long long)b->size, (void *)b->start,
+            b->is_about ? "near " : "", (unsigned long long)b->place, when);
 }
 
 /* --- Calls ---------------------------------------------------------------- */
 
 void replay_verify_before(struct replay_verify *v,
                           const struct replay_one_call *c, void *p) {
-    if (!take_out(v, (uintptr_t)p, &moving)) {
-        moving.start = 0;
-        return; /* a fault was told when it was made */
+    if (!treap_remove(v, (uintptr_t)p, &resized_block)) {
+        resized_block.start = 0;
+        return; /* this fault was reported when the block was made */
     }
-    check_pattern(v, c, &moving, p, (size_t)moving.size, "while it lived");
+    pattern_check(v, c, &resized_block, p, (size_t)resized_block.size,
+                  "while it lived");
 }
 
 static size_t least_align(size_t size) {
@@ -291,47 +308,50 @@ static size_t least_align(size_t size) {
     return size == 0 ? 1 : (size_t)1 << tcm_log2_floor(size);
 }
 
-static void hold_against_others(struct replay_verify *v,
-                                const struct replay_one_call *c,
-                                const struct block *b) {
-    struct block other;
-    if (insert(v, *b, &other)) {
-        fill(b);
+static void check_overlap(struct replay_verify *v,
+                          const struct replay_one_call *c,
+                          const struct verify_block *b) {
+    struct verify_block other;
+    if (treap_insert(v, *b, &other)) {
+        pattern_fill(b);
         return;
     }
-    fault(v, c,
-          "the block of %llu bytes at %p overlaps the one of %llu bytes at %p, "
-          "made by %soperation %llu (slot %u, thread %u)",
-          (unsigned long long)b->size, (void *)b->start,
-          (unsigned long long)other.size, (void *)other.start,
-          other.is_about ? "near " : "", (unsigned long long)other.place,
-          other.slot, other.thread);
+    note_fault(
+        v, c,
+        "the block of %llu bytes at %p overlaps the one of %llu bytes at %p, "
+        "made by %soperation %llu (slot %u, thread %u)",
+        (unsigned long long)b->size, (void *)b->start,
+        (unsigned long long)other.size, (void *)other.start,
+        other.is_about ? "near " : "", (unsigned long long)other.place,
+        other.slot, other.thread);
 }
 
-static struct block block_new(struct replay_verify *v,
-                              const struct replay_one_call *c, const void *p,
-                              size_t size) {
-    struct block b = {.start = (uintptr_t)p,
-                      .size = size,
-                      .slot = c->slot,
-                      .thread = c->thread};
+static struct verify_block block_new(struct replay_verify *v,
+                                     const struct replay_one_call *c,
+                                     const void *p, size_t size) {
+    struct verify_block b = {.start = (uintptr_t)p,
+                             .size = size,
+                             .slot = c->slot,
+                             .thread = c->thread};
     b.place = replay_one_call_place(c, &b.is_about);
-    enter(v);
+    verify_lock(v);
     b.seed = ++v->seed * UINT64_C(0xBF58476D1CE4E5B9);
-    leave(v);
+    verify_unlock(v);
     return b;
 }
 
-/* Checks what holds for any new block. */
+/* Checks the properties of any new block. */
 static void check_new(struct replay_verify *v, const struct replay_one_call *c,
                       void *p, size_t size, size_t align) {
     align = tcm_max_u64(align, least_align(size));
     if (((uintptr_t)p & (align - 1)) != 0)
-        fault(v, c, "the block at %p is not at a multiple of %zu", p, align);
+        note_fault(v, c, "the block at %p is not at a multiple of %zu", p,
+                   align);
     size_t usable = v->usable == NULL ? size : v->usable(p);
     if (usable < size)
-        fault(v, c, "the usable size of the block at %p is %zu, below its size",
-              p, usable);
+        note_fault(v, c,
+                   "the usable size of the block at %p is %zu, below its size",
+                   p, usable);
 }
 
 void replay_verify_made(struct replay_verify *v,
@@ -344,31 +364,32 @@ void replay_verify_made(struct replay_verify *v,
         while (i < size && bytes[i] == 0)
             i++;
         if (i != size)
-            fault(v, c, "byte %zu of the block at %p is not zero", i, p);
+            note_fault(v, c, "byte %zu of the block at %p is not zero", i, p);
     }
-    struct block b = block_new(v, c, p, size);
-    hold_against_others(v, c, &b);
+    struct verify_block b = block_new(v, c, p, size);
+    check_overlap(v, c, &b);
 }
 
 void replay_verify_resized(struct replay_verify *v,
                            const struct replay_one_call *c, void *old, void *p,
                            size_t size) {
-    struct block was = old == NULL ? (struct block){0} : moving;
+    struct verify_block was =
+        old == NULL ? (struct verify_block){0} : resized_block;
     if (p == NULL) {
-        struct block other;
+        struct verify_block other;
         if (was.start != 0)
-            (void)insert(v, was, &other);
+            (void)treap_insert(v, was, &other);
         return;
     }
     check_new(v, c, p, size, 0);
     if (was.start != 0)
-        check_pattern(v, c, &was, p, (size_t)tcm_min_u64(was.size, size),
+        pattern_check(v, c, &was, p, (size_t)tcm_min_u64(was.size, size),
                       "when it was resized");
-    struct block b = block_new(v, c, p, size);
-    hold_against_others(v, c, &b);
+    struct verify_block b = block_new(v, c, p, size);
+    check_overlap(v, c, &b);
 }
 
-/* Checks the blocks that are left. */
+/* Checks the blocks that are left at the end. */
 static void verify_end(struct replay_watch *w, void *state) {
     static struct replay_batch none;
     struct replay_verify *v = state;
@@ -385,13 +406,13 @@ static void verify_end(struct replay_watch *w, void *state) {
         v->faults++;
     }
     for (uint32_t n = 1; n < v->used; n++) {
-        const struct block *b = &v->block[n];
-        struct block found;
-        /* For a free node none is found, or another node with its start. */
-        if (!take_out(v, b->start, &found))
+        const struct verify_block *b = &v->block[n];
+        struct verify_block found;
+        /* For a free node none is found, or a different node with its start. */
+        if (!treap_remove(v, b->start, &found))
             continue;
-        size_t at =
-            differs((char *)found.start, found.seed, (size_t)found.size);
+        size_t at = pattern_differs((char *)found.start, found.seed,
+                                    (size_t)found.size);
         if (at == found.size)
             continue;
         c.kind = REPLAY_KIND_MALLOC;
@@ -399,16 +420,17 @@ static void verify_end(struct replay_watch *w, void *state) {
         c.slot = found.slot;
         c.thread = found.thread;
         none.first_op = found.place - 1;
-        fault(v, &c,
-              "byte %zu of the block at %p, which is there at the end, has "
-              "changed",
-              at, (void *)found.start);
+        note_fault(
+            v, &c,
+            "byte %zu of the block at %p, which is there at the end, has "
+            "changed",
+            at, (void *)found.start);
     }
 }
 
 /* --- Signals -------------------------------------------------------------- */
 
-/* On standard error, a line each. */
+/* Prints a line for each fault on standard error. */
 static void print_faults(const struct replay_verify *v) {
     for (uint64_t i = 0; i < v->faults && i < FAULTS_KEPT; i++)
         tool_error("%s", v->text[i]);
@@ -420,7 +442,7 @@ static void print_faults(const struct replay_verify *v) {
                    "checked");
 }
 
-static void caught(int sig) {
+static void on_signal(int sig) {
     char text[TEXT_BYTES];
     const struct replay_one_call *c = replay_verify_at;
     int n = snprintf(text, sizeof(text),
@@ -429,19 +451,19 @@ static void caught(int sig) {
     if (c != NULL)
         n += print_call(text + n, sizeof(text) - (size_t)n - 1, c);
     text[n++] = '\n';
-    print_faults(of_signals);
+    print_faults(signal_verify);
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
         n = 0;
     _exit(TOOL_ALLOCATOR);
 }
 
-/* Catches signals that only a broken allocator causes: prints the call that was
-   made, and exits with TOOL_ALLOCATOR. */
+/* Catches signals that only a broken allocator causes: names the current call,
+   and exits with TOOL_ALLOCATOR. */
 static void catch_signals(struct replay_verify *v) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-    struct sigaction action = {.sa_handler = caught,
+    struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = SA_RESETHAND | SA_NODEFER};
-    of_signals = v;
+    signal_verify = v;
     for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
         sigaction(signals[i], &action, NULL);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The replayer's own memory while it measures: pieces and stacks for threads,
- * and tables. It is kept apart from the allocator under test, present and
- * counted, so that it can be left out of the resident memory.
+ * and tables. It comes from the system, not from the allocator under test, and
+ * is present and counted, so that it can be left out of the resident memory.
  *
  * Threads: one.
  */
-#ifndef TOOL_CMD_REPLAY_RUN_ARENA_H
-#define TOOL_CMD_REPLAY_RUN_ARENA_H
+#ifndef TOOL_CMD_REPLAY_RUN_OWN_MEMORY_H
+#define TOOL_CMD_REPLAY_RUN_OWN_MEMORY_H
 
 #include "base/compiler.h"
 #include "cmd/replay/watch/measure.h"
 
 #include <pthread.h>
 
-/* Pieces that were given back, linked by their first bytes. All zero: empty. */
+/* Free pieces, linked by their first bytes. All zero: empty. */
 struct replay_arena_list {
     void *first;
 };
@@ -22,7 +22,7 @@ void replay_arena_push(struct replay_arena_list *l, void *p);
 
 struct replay_arena {
     struct replay_rss *rss;
-    uint64_t bytes; /* held here, and what the owner adds */
+    uint64_t bytes; /* bytes of the arena, and those that the owner adds */
     char *chunk;
     size_t chunk_left;
     struct replay_arena_list chunks, stacks;
@@ -33,40 +33,40 @@ struct replay_arena {
 #define REPLAY_STACK_BYTES ((size_t)1 << 20)
 
 /* To be called before and after each change of `bytes`, and of tables that are
-   left out, too. */
+   left out of the resident memory. */
 void replay_arena_before(struct replay_arena *a);
 void replay_arena_after(struct replay_arena *a);
 
-/* A piece of BYTES zero bytes in cache lines of its own: from LIST, where
-   pieces of this size are put back, or new. NULL: out of memory. */
+/* Takes a piece of BYTES zero bytes, in cache lines of its own, from LIST,
+   to which pieces of this size are given back, or makes it. NULL: out of
+   memory. */
 void *replay_arena_piece(struct replay_arena *a, struct replay_arena_list *list,
                          size_t bytes);
-/* A stack. NULL: out of memory. */
+/* Takes a stack. NULL: out of memory. */
 void *replay_arena_stack(struct replay_arena *a);
 void replay_arena_stack_back(struct replay_arena *a, void *stack);
-/* pthread_create. The C library asks the allocator under test for a table of
-   the thread's variables; where that is refused now and then it is asked
-   again. */
+/* Like pthread_create. The C library asks the allocator under test for a table
+   of the thread's variables, and asks again, some times, when it is refused. */
 int replay_thread_make(pthread_t *thread, const pthread_attr_t *attr,
                        void *(*main)(void *arg), void *arg);
-/* To be called first of all in such a thread: makes that table what it is where
-   calloc clears memory. The C library frees what stands in it. */
+/* To be called first in each thread. Clears the table as calloc should have,
+   since the C library frees what stands in it. */
 void replay_thread_begin(void);
-/* Gives everything back to the system, with all pieces. */
+/* Gives all memory back to the system, pieces included. */
 void replay_arena_end(struct replay_arena *a);
 
 /* --- Tables --------------------------------------------------------------- */
 
 /* Entries of 8 bytes, zero when new, in memory of their own. All pages are
-   present, so its size is its share of the resident memory. */
+   present: the size of a table is its share of the resident memory. */
 struct replay_table {
-    void *memory; /* NULL while empty */
+    void *memory; /* NULL: empty */
     size_t bytes;
-    size_t reserved; /* bytes it may grow to in place; 0: it moves */
+    size_t reserved; /* bytes that it may grow to in place; 0: it moves */
 };
 
-/* Makes an empty table that never moves and may grow to ENTRIES, or to as many
-   as the address space has room for. False: it has none. */
+/* Makes an empty table that never moves and may grow to ENTRIES, or as far as
+   the address space allows. False: it has no room. */
 bool replay_table_reserve(struct replay_table *t, uint64_t entries);
 
 static inline bool replay_table_fits(const struct replay_table *t,
@@ -74,8 +74,8 @@ static inline bool replay_table_fits(const struct replay_table *t,
     return entries * 8 <= t->bytes;
 }
 /* Makes room for ENTRIES and some more, and keeps the contents. The table may
-   move, unless it was reserved; then other threads may use it meanwhile. False:
-   out of memory, nothing changed. */
+   move, unless it was reserved; other threads may use a reserved one meanwhile.
+   False: out of memory, nothing changed. */
 bool replay_table_grow(struct replay_table *t, uint64_t entries);
 
 #endif

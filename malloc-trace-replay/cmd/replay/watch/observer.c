@@ -46,12 +46,12 @@ bool replay_watch_wants(const struct replay_watch *w,
     return false;
 }
 
-void replay_watch_look(struct replay_watch *w, const struct replay_batch *b) {
+void replay_watch_moment(struct replay_watch *w, const struct replay_batch *b) {
     TCM_ASSERT(b->is_state);
     for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
-        if (w->state[i] != NULL && observers[i]->look != NULL &&
+        if (w->state[i] != NULL && observers[i]->moment != NULL &&
             (observers[i]->wants == NULL || wants_moment(w, i, b)))
-            observers[i]->look(w, w->state[i], b);
+            observers[i]->moment(w, w->state[i], b);
 }
 
 void replay_watch_end(struct replay_watch *w) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/run/arena.h"
+#include "cmd/replay/run/own_memory.h"
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -12,8 +12,7 @@
 #define CHUNK_HEAD  ((size_t)128)
 #define PIECE_ALIGN ((size_t)128)
 
-/* Bytes of each stack that are kept present and counted: all that a thread
-   needs. */
+/* Bytes of each stack that are present and counted: all that a thread needs. */
 #define STACK_PRESENT ((size_t)32 << 10)
 
 static void *list_pop(struct replay_arena_list *l) {
@@ -76,7 +75,7 @@ void *replay_arena_stack(struct replay_arena *a) {
         return NULL;
     (void)tcm_os_no_huge_pages(p, REPLAY_STACK_BYTES);
     memset(p + REPLAY_STACK_BYTES - STACK_PRESENT, 0, STACK_PRESENT);
-    /* The list of free pieces used these bytes. */
+    /* The list of free stacks used these bytes. */
     memset(p, 0, sizeof(void *));
     a->bytes += STACK_PRESENT + tcm_os_page_size();
     replay_arena_after(a);
@@ -102,10 +101,10 @@ int replay_thread_make(pthread_t *thread, const pthread_attr_t *attr,
     return error;
 }
 
-/* glibc's table has a pair of words for each library: where its variables are,
-   and what is freed for them at the thread's end, which is nothing before a
-   library is loaded that came after the program's start. The word before is the
-   number of pairs. */
+/* glibc's table has a pair of words for each library: the address of the
+   library's variables, and the pointer that is freed for them at the end of the
+   thread. That is NULL unless a library was loaded after the start of the
+   program. The word before the pairs is their number. */
 void replay_thread_begin(void) {
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
     struct pair {
@@ -136,7 +135,7 @@ void replay_arena_end(struct replay_arena *a) {
 
 #define TABLE_FIRST ((size_t)64 << 10)
 /* Tables of this size and more ask for huge pages, so that looking up a slot
-   rarely misses the TLB as well. */
+   rarely misses the TLB. */
 #define TABLE_HUGE ((size_t)2 << 20)
 
 /* Maps LENGTH bytes at a multiple of ALIGN, all present and zero. */
