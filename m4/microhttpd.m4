@@ -1,5 +1,6 @@
 # TCM_MICROHTTPD: --without-microhttpd. malloc-trace report --serve answers by
-# this library; without it the program says so.
+# this library; without it the program says so. TCM_MICROHTTPD is also the
+# conditional of Makefile.am.
 AC_DEFUN([TCM_MICROHTTPD], [
   AC_ARG_WITH([microhttpd],
     [AS_HELP_STRING([--without-microhttpd],
@@ -19,6 +20,7 @@ AC_DEFUN([TCM_MICROHTTPD], [
           [AC_MSG_ERROR([--with-microhttpd needs microhttpd.h and libmicrohttpd
 (Debian: libmicrohttpd-dev)])])
   ])
+  AM_CONDITIONAL([TCM_MICROHTTPD], [test "x$tcm_have_microhttpd" = xyes])
   AC_SUBST([MICROHTTPD_LIBS])
   AC_SUBST([TCM_MICROHTTPD_CPPFLAGS])
   AC_SUBST([TCM_HAVE_MICROHTTPD_TEXT], [$tcm_have_microhttpd])

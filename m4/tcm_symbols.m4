@@ -1,7 +1,7 @@
 # TCM_SYMBOLS: --without-elfutils. malloc-trace report names functions and lines
 # with libdw of elfutils, and demangles C++ names with libstdc++'s
-# __cxa_demangle, and Rust's with libiberty. All are linked as they are found: no program under test loads
-# them.
+# __cxa_demangle, and Rust's with libiberty. All are linked as they are found: no
+# program under test loads them. TCM_LIBDW is the conditional of Makefile.am.
 AC_DEFUN([TCM_SYMBOLS], [
   AC_ARG_WITH([elfutils],
     [AS_HELP_STRING([--without-elfutils],
@@ -58,6 +58,7 @@ install the package libdw-dev (Debian, Ubuntu) or elfutils-devel (Fedora)])])
   TCM_SYMBOL_CPPFLAGS="-DTCM_HAVE_LIBDW=$tcm_define_libdw"
   TCM_SYMBOL_CPPFLAGS="$TCM_SYMBOL_CPPFLAGS -DTCM_HAVE_DEMANGLE=$tcm_define_demangle"
   TCM_SYMBOL_CPPFLAGS="$TCM_SYMBOL_CPPFLAGS -DTCM_HAVE_RUST_DEMANGLE=$tcm_define_rust"
+  AM_CONDITIONAL([TCM_LIBDW], [test "x$tcm_have_libdw" = xyes])
   AC_SUBST([SYMBOL_LIBS])
   AC_SUBST([TCM_SYMBOL_CPPFLAGS])
   AC_SUBST([TCM_HAVE_LIBDW_TEXT], [$tcm_have_libdw])

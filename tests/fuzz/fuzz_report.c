@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "cmd/malloc_trace/report/export.h"
+#include "cmd/malloc_trace/report/report_export.h"
 #include "cmd/malloc_trace/report/report_page.h"
 #include "common/input.h"
 #include "trace/ops.h"
@@ -29,63 +29,69 @@ static bool is_processed(const char *name) {
     return good;
 }
 
-static void check_rows(const struct tallies *t, enum rows_by by,
-                       const struct tally *all) {
-    struct rows_filter filter = {0};
-    struct rows rows = {0};
-    struct names *names = names_new(&t->sites, NULL);
-    FUZZ_CHECK(names != NULL && rows_add(&rows, t, names, by, &filter, false));
+static void check_rows(const struct report_tallies *t, enum report_by by,
+                       const struct report_tally *all) {
+    struct report_filter filter = {0};
+    struct report_rows rows = {0};
+    struct symbol_names *names = symbol_names_new(&t->sites, NULL);
+    FUZZ_CHECK(names != NULL &&
+               report_rows_add(&rows, t, names, by, &filter, false));
     FUZZ_CHECK(rows.total.bytes == all->bytes &&
                rows.total.calls == all->calls && rows.total.live == all->live);
-    rows_sort(&rows, ROWS_SORT_AGE);
+    report_rows_sort(&rows, REPORT_SORT_AGE);
     for (size_t i = 0; i < rows.count; i++)
         for (const char *p = rows.row[i].location; *p != '\0'; p++)
             FUZZ_CHECK((uint8_t)*p >= ' ' && *p != 0x7F);
-    rows_fini(&rows);
-    names_free(names);
+    report_rows_fini(&rows);
+    symbol_names_free(names);
 }
 
-static void check_stacks(struct tallies *t, const struct tally *all) {
-    for (int label = STACKS_FUNCTION; label <= STACKS_PLACE; label++) {
-        struct stacks s;
-        struct tally sum = {0};
-        struct names *names = names_new(&t->sites, NULL);
-        FUZZ_CHECK(names != NULL &&
-                   stacks_make(&s, t, names, (enum stacks_label)label));
+static void check_stacks(struct report_tallies *t,
+                         const struct report_tally *all) {
+    for (int label = REPORT_STACKS_FUNCTION; label <= REPORT_STACKS_PLACE;
+         label++) {
+        struct report_stacks s;
+        struct report_tally sum = {0};
+        struct symbol_names *names = symbol_names_new(&t->sites, NULL);
+        FUZZ_CHECK(
+            names != NULL &&
+            report_stacks_make(&s, t, names, (enum report_stacks_label)label));
         for (size_t i = 0; i < s.sums; i++)
-            tally_add(&sum, &s.sum[i]);
+            report_tally_add(&sum, &s.sum[i]);
         FUZZ_CHECK(sum.bytes == all->bytes && sum.calls == all->calls &&
                    sum.live_bytes == all->live_bytes);
         for (size_t i = 1; i < s.count; i++)
             FUZZ_CHECK(s.node[i].parent < i &&
                        s.node[i].label < s.labels.count);
-        FUZZ_CHECK(export_folded(&s, ROWS_SORT_BYTES, "/dev/null") &&
-                   export_speedscope(&s, "t", ROWS_SORT_LIVE, "/dev/null") &&
-                   export_dhat(&s, t, "t", "/dev/null") &&
-                   export_pprof(t, names, "/dev/null") &&
-                   export_heap_profile(t, "/dev/null"));
-        stacks_fini(&s);
-        names_free(names);
+        FUZZ_CHECK(
+            report_export_folded(&s, REPORT_SORT_BYTES, "/dev/null") &&
+            report_export_speedscope(&s, "t", REPORT_SORT_LIVE, "/dev/null") &&
+            report_export_dhat(&s, t, "t", "/dev/null") &&
+            report_export_pprof(t, names, "/dev/null") &&
+            report_export_heap_profile(t, "/dev/null"));
+        report_stacks_fini(&s);
+        symbol_names_free(names);
     }
 }
 
 /* A page has the scripts that it always has, whatever names say. */
-static void check_page(const struct tallies *t) {
-    struct stacks s;
-    struct rows rows = {0};
-    struct rows_filter filter = {0};
-    struct names *names = names_new(&t->sites, NULL);
+static void check_page(const struct report_tallies *t) {
+    struct report_stacks s;
+    struct report_rows rows = {0};
+    struct report_filter filter = {0};
+    struct symbol_names *names = symbol_names_new(&t->sites, NULL);
     char *page = NULL, *at;
     size_t size, scripts = 0;
     FILE *f = open_memstream(&page, &size);
-    FUZZ_CHECK(names != NULL && f != NULL &&
-               stacks_make(&s, t, names, STACKS_FUNCTION) &&
-               rows_add(&rows, t, names, ROWS_BY_SITE, &filter, false));
-    rows_sort(&rows, ROWS_SORT_BYTES);
+    FUZZ_CHECK(
+        names != NULL && f != NULL &&
+        report_stacks_make(&s, t, names, REPORT_STACKS_FUNCTION) &&
+        report_rows_add(&rows, t, names, REPORT_BY_SITE, &filter, false));
+    report_rows_sort(&rows, REPORT_SORT_BYTES);
     struct report_page h = {.name = "t",
                             .by = "site",
                             .when = "at the end",
-                            .rows_by = ROWS_BY_SITE,
+                            .rows_by = REPORT_BY_SITE,
                             .rows = &rows,
                             .t = t,
                             .names = names,
@@ -99,39 +105,41 @@ static void check_page(const struct tallies *t) {
                strcmp(page + size - 8, "</html>\n") == 0);
     FUZZ_CHECK(h.series_count == 0 && h.growth == NULL);
     free(page);
-    rows_fini(&rows);
-    stacks_fini(&s);
-    names_free(names);
+    report_rows_fini(&rows);
+    report_stacks_fini(&s);
+    symbol_names_free(names);
 }
 
-static void read_trace(const char *name, enum tally_by by, struct tally *all) {
-    struct tallies t = {
-        .options = {.by = by,
-                    .history = by == TALLY_BY_SITE ? history_new() : NULL}};
-    *all = (struct tally){0};
-    if (tally_read(&t, name)) {
+static void read_trace(const char *name, enum report_tally_by by,
+                       struct report_tally *all) {
+    struct report_tallies t = {.options = {.by = by,
+                                           .history = by == REPORT_TALLY_BY_SITE
+                                                          ? report_history_new()
+                                                          : NULL}};
+    *all = (struct report_tally){0};
+    if (report_tally_read(&t, name)) {
         for (size_t i = 0; i < t.count; i++)
-            tally_add(all, &t.tally[i]);
+            report_tally_add(all, &t.tally[i]);
         check_rows(&t,
-                   by == TALLY_BY_SITE   ? ROWS_BY_SITE
-                   : by == TALLY_BY_SIZE ? ROWS_BY_SIZE
-                                         : ROWS_BY_THREAD,
+                   by == REPORT_TALLY_BY_SITE   ? REPORT_BY_SITE
+                   : by == REPORT_TALLY_BY_SIZE ? REPORT_BY_SIZE
+                                                : REPORT_BY_THREAD,
                    all);
-        if (by == TALLY_BY_SITE) {
-            check_rows(&t, ROWS_BY_MODULE, all);
-            check_rows(&t, ROWS_BY_STACK, all);
+        if (by == REPORT_TALLY_BY_SITE) {
+            check_rows(&t, REPORT_BY_MODULE, all);
+            check_rows(&t, REPORT_BY_STACK, all);
             check_stacks(&t, all);
             check_page(&t);
         }
     }
-    history_free(t.options.history);
-    tally_fini(&t);
+    report_history_free(t.options.history);
+    report_tally_fini(&t);
 }
 
 static void run(const uint8_t *data, size_t size) {
     static int quiet = -1;
     char name[64];
-    struct tally by[3];
+    struct report_tally by[3];
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
@@ -141,7 +149,7 @@ static void run(const uint8_t *data, size_t size) {
         int err = dup(2);
         FUZZ_CHECK(quiet >= 0 && err >= 0 && dup2(quiet, 2) == 2);
         for (unsigned i = 0; i < 3; i++)
-            read_trace(name, (enum tally_by)i, &by[i]);
+            read_trace(name, (enum report_tally_by)i, &by[i]);
         FUZZ_CHECK(dup2(err, 2) == 2);
         close(err);
         for (unsigned i = 1; i < 3; i++)

@@ -6,7 +6,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "cmd/malloc_trace/report/serve_request.h"
+#include "cmd/malloc_trace/report/report_serve_request.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -44,35 +44,36 @@ static void check_host(const char *host) {
 }
 
 static void check_request(char *const field[FIELDS]) {
-    struct serve_request r = {.method = field[0] == NULL ? "" : field[0],
-                              .path = field[1] == NULL ? "" : field[1],
-                              .host = field[2],
-                              .if_none_match = field[3],
-                              .content_length = field[4],
-                              .transfer_encoding = field[5]};
-    enum serve_what open = serve_judge(&r, "/", TAG, PORT);
-    enum serve_what what = serve_judge(&r, FOLDER, TAG, PORT);
-    FUZZ_CHECK(open == what || open == SERVE_NOT_FOUND ||
-               what == SERVE_NOT_FOUND);
-    bool given =
-        what == SERVE_PAGE || what == SERVE_SAME || what == SERVE_SCRIPT;
-    FUZZ_CHECK(what <= SERVE_NO_BODY);
+    struct report_serve_request r = {.method = field[0] == NULL ? "" : field[0],
+                                     .path = field[1] == NULL ? "" : field[1],
+                                     .host = field[2],
+                                     .if_none_match = field[3],
+                                     .content_length = field[4],
+                                     .transfer_encoding = field[5]};
+    enum report_serve_answer open = report_serve_decide(&r, "/", TAG, PORT);
+    enum report_serve_answer what = report_serve_decide(&r, FOLDER, TAG, PORT);
+    FUZZ_CHECK(open == what || open == REPORT_SERVE_NOT_FOUND ||
+               what == REPORT_SERVE_NOT_FOUND);
+    bool given = what == REPORT_SERVE_PAGE || what == REPORT_SERVE_SAME ||
+                 what == REPORT_SERVE_SCRIPT;
+    FUZZ_CHECK(what <= REPORT_SERVE_NO_BODY);
     if (!given)
         return;
     FUZZ_CHECK(strcmp(r.method, "GET") == 0 || strcmp(r.method, "HEAD") == 0);
-    FUZZ_CHECK(
-        strcmp(r.path, what == SERVE_SCRIPT ? FOLDER "page.js" : FOLDER) == 0);
+    FUZZ_CHECK(strcmp(r.path, what == REPORT_SERVE_SCRIPT ? FOLDER "page.js"
+                                                          : FOLDER) == 0);
     FUZZ_CHECK(r.host != NULL && r.transfer_encoding == NULL);
     FUZZ_CHECK(r.content_length == NULL || atoi(r.content_length) == 0);
-    FUZZ_CHECK(what != SERVE_SAME || strstr(r.if_none_match, TAG) != NULL);
+    FUZZ_CHECK(what != REPORT_SERVE_SAME ||
+               strstr(r.if_none_match, TAG) != NULL);
     check_host(r.host);
 }
 
 static void check_address(const char *text) {
-    struct serve_address a;
+    struct report_serve_address a;
     struct in6_addr six;
     struct in_addr four;
-    if (!serve_parse_address(text, &a))
+    if (!report_serve_parse_address(text, &a))
         return;
     FUZZ_CHECK(a.is_socket == (strchr(text, '/') != NULL));
     if (a.is_socket) {

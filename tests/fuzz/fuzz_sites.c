@@ -14,10 +14,10 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_work.h"
 
-#include "cmd/malloc_trace/report/callers.h"
-#include "cmd/malloc_trace/report/symbol_table.h"
-#include "cmd/malloc_trace/report/tree.h"
+#include "cmd/malloc_trace/report/report_print.h"
+#include "cmd/malloc_trace/report/report_stacks.h"
 #include "common/main.h"
+#include "symbols/symbol_table.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -40,7 +40,7 @@ const struct fuzz_target fuzz_target = {
 #define RECORDS_MAX 200u
 
 struct input {
-    struct tallies t;
+    struct report_tallies t;
     uint64_t made;
 };
 
@@ -55,15 +55,16 @@ static void define(struct input *in, const struct mtf_site_def *def) {
 }
 
 static void allocate(struct input *in, uint32_t site, uint64_t size) {
-    struct tallies *t = &in->t;
+    struct report_tallies *t = &in->t;
     if (t->count % 64 == 0)
         t->tally = realloc(t->tally, (t->count + 64) * sizeof(*t->tally));
     FUZZ_CHECK(t->tally != NULL);
-    t->tally[t->count++] = (struct tally){.key = site,
-                                          .calls = 1,
-                                          .bytes = size,
-                                          .live = size & 1,
-                                          .live_bytes = size & 1 ? size : 0};
+    t->tally[t->count++] =
+        (struct report_tally){.key = site,
+                              .calls = 1,
+                              .bytes = size,
+                              .live = size & 1,
+                              .live_bytes = size & 1 ? size : 0};
     in->made++;
 }
 
@@ -144,7 +145,7 @@ static void take_record(struct input *in, const uint8_t *r, size_t left) {
 }
 
 static void make(struct input *in, const uint8_t *data, size_t size) {
-    *in = (struct input){.t = {.options = {.by = TALLY_BY_SITE}}};
+    *in = (struct input){.t = {.options = {.by = REPORT_TALLY_BY_SITE}}};
     in->t.sites.pid[0] = 1;
     for (size_t i = 0; i + 6 <= size && i < 6 * RECORDS_MAX; i += 6)
         take_record(in, data + i, size - i);
@@ -161,34 +162,35 @@ static void nowhere(void *ctx, const char *text, size_t n) {
     (void)ctx, (void)text, (void)n;
 }
 
-static void check_rows(const struct input *in, struct names *names,
-                       enum rows_by by, const struct suppressions *s,
-                       const struct tally *all) {
-    const struct rows_filter filter = {.suppressed = s};
-    struct rows rows = {0};
-    FUZZ_CHECK(rows_add(&rows, &in->t, names, by, &filter, false));
+static void check_rows(const struct input *in, struct symbol_names *names,
+                       enum report_by by, const struct report_suppressions *s,
+                       const struct report_tally *all) {
+    const struct report_filter filter = {.suppressed = s};
+    struct report_rows rows = {0};
+    FUZZ_CHECK(report_rows_add(&rows, &in->t, names, by, &filter, false));
     FUZZ_CHECK(s != NULL || (rows.total.bytes == all->bytes &&
                              rows.total.calls == all->calls));
-    rows_sort(&rows, ROWS_SORT_LIVE);
+    report_rows_sort(&rows, REPORT_SORT_LIVE);
     for (size_t i = 0; i < rows.count; i++)
         check_line(rows.row[i].location);
-    rows_fini(&rows);
+    report_rows_fini(&rows);
 }
 
-static void check_callers(const struct input *in, struct names *names) {
-    const struct rows_filter filter = {0};
-    struct rows rows = {0};
-    struct callers callers;
-    const struct callers_top *top;
-    FUZZ_CHECK(
-        rows_add(&rows, &in->t, names, ROWS_BY_FUNCTION, &filter, false));
-    rows_sort(&rows, ROWS_SORT_BYTES);
-    FUZZ_CHECK(callers_make(&callers, &rows, &in->t, names, ROWS_SORT_BYTES,
-                            rows.count, 3));
+static void check_callers(const struct input *in, struct symbol_names *names) {
+    const struct report_filter filter = {0};
+    struct report_rows rows = {0};
+    struct report_callers callers;
+    const struct report_callers_top *top;
+    FUZZ_CHECK(report_rows_add(&rows, &in->t, names, REPORT_BY_FUNCTION,
+                               &filter, false));
+    report_rows_sort(&rows, REPORT_SORT_BYTES);
+    FUZZ_CHECK(report_callers_make(&callers, &rows, &in->t, names,
+                                   REPORT_SORT_BYTES, rows.count, 3));
     for (size_t i = 0; i < rows.count; i++) {
         double sum = 0;
-        for (size_t k = 0; (top = callers_of(&callers, i, k)) != NULL; k++) {
-            char *text = callers_text(&callers, i, k, (unsigned)k, 100);
+        for (size_t k = 0; (top = report_callers_of(&callers, i, k)) != NULL;
+             k++) {
+            char *text = report_callers_text(&callers, i, k, (unsigned)k, 100);
             sum += top->value;
             if (text != NULL)
                 check_line(text);
@@ -196,17 +198,17 @@ static void check_callers(const struct input *in, struct names *names) {
         }
         FUZZ_CHECK(sum <= (double)rows.row[i].sum.bytes);
     }
-    callers_fini(&callers);
-    rows_fini(&rows);
+    report_callers_fini(&callers);
+    report_rows_fini(&rows);
 }
 
-static void check_tree(const struct input *in, struct names *names,
-                       const struct tally *all) {
-    struct stacks stacks;
+static void check_tree(const struct input *in, struct symbol_names *names,
+                       const struct report_tally *all) {
+    struct report_stacks stacks;
     static struct tool_json json;
-    const struct print_options o = {.top = 100};
+    const struct report_print_options o = {.top = 100};
     uint64_t bytes = 0;
-    FUZZ_CHECK(stacks_make(&stacks, &in->t, names, STACKS_LINE));
+    FUZZ_CHECK(report_stacks_make(&stacks, &in->t, names, REPORT_STACKS_LINE));
     for (size_t i = 0; i < stacks.count; i++) {
         FUZZ_CHECK(i == 0 || stacks.node[i].parent < i);
         if (stacks.node[i].sum != 0)
@@ -215,45 +217,47 @@ static void check_tree(const struct input *in, struct names *names,
     FUZZ_CHECK(bytes == all->bytes);
     tool_json_open_sink(&json, nowhere, NULL);
     tool_json_begin_object(&json, NULL);
-    FUZZ_CHECK(tree_json(&stacks, &o, 0, &json));
+    FUZZ_CHECK(report_tree_json(&stacks, &o, 0, &json));
     tool_json_end_object(&json);
     FUZZ_CHECK(tool_json_close(&json));
-    stacks_fini(&stacks);
+    report_stacks_fini(&stacks);
 }
 
 static struct fuzz_work run(const uint8_t *data, size_t size,
-                            const struct suppressions *s, uint64_t *made) {
+                            const struct report_suppressions *s,
+                            uint64_t *made) {
     struct input in;
-    struct tally all = {0};
+    struct report_tally all = {0};
     fuzz_work_begin();
     make(&in, data, size);
-    struct names *names = names_new(&in.t.sites, NULL);
+    struct symbol_names *names = symbol_names_new(&in.t.sites, NULL);
     FUZZ_CHECK(names != NULL);
     for (size_t i = 0; i < in.t.count; i++)
-        tally_add(&all, &in.t.tally[i]);
-    check_rows(&in, names, ROWS_BY_SITE, NULL, &all);
-    check_rows(&in, names, ROWS_BY_LANGUAGE, s, &all);
+        report_tally_add(&all, &in.t.tally[i]);
+    check_rows(&in, names, REPORT_BY_SITE, NULL, &all);
+    check_rows(&in, names, REPORT_BY_LANGUAGE, s, &all);
     check_callers(&in, names);
     check_tree(&in, names, &all);
-    FUZZ_CHECK(!names_failed(names));
-    names_free(names);
+    FUZZ_CHECK(!symbol_names_failed(names));
+    symbol_names_free(names);
     *made = in.made;
-    tally_fini(&in.t);
+    report_tally_fini(&in.t);
     return fuzz_work_end();
 }
 
 /* --- Texts ---------------------------------------------------------------- */
 
-static void read_suppressions(struct suppressions *s, const uint8_t *data,
-                              size_t size) {
+static void read_suppressions(struct report_suppressions *s,
+                              const uint8_t *data, size_t size) {
     FILE *f = fmemopen((void *)(uintptr_t)data, size, "r");
     FUZZ_CHECK(f != NULL || size == 0);
     if (f == NULL)
         return;
-    (void)suppressions_read_from(s, f, "fuzz");
+    (void)report_suppressions_read_from(s, f, "fuzz");
     fclose(f);
-    FUZZ_CHECK(!suppressions_match(s, NULL));
-    (void)suppressions_match(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab");
+    FUZZ_CHECK(!report_suppressions_match(s, NULL));
+    (void)report_suppressions_match(
+        s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab");
 }
 
 static void read_map(const uint8_t *data, size_t size) {
@@ -285,7 +289,7 @@ static void check_cost(const struct fuzz_work *w, uint64_t made) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int quiet = -1;
-    struct suppressions s = {0};
+    struct report_suppressions s = {0};
     uint64_t made;
     if (quiet < 0)
         quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -295,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_suppressions(&s, data, size);
     read_map(data, size);
     struct fuzz_work work = run(data, size, &s, &made);
-    suppressions_fini(&s);
+    report_suppressions_fini(&s);
     FUZZ_CHECK(dup2(err, 2) == 2);
     close(err);
     check_cost(&work, made);

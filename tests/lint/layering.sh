@@ -95,10 +95,14 @@ open_includes() {
     bad_includes malloc-trace-replay/open base traceformat common trace model \
         sort formats open
 }
+symbols_includes() {
+    bad_includes malloc-trace-replay/symbols base traceformat common trace \
+        model symbols
+}
 # Programs and subcommands of malloc-trace.
 program_includes() {
     below="base traceformat common pages trace model sort window formats open
-        gperftools"
+        symbols gperftools"
     for program in allocator bump_pipes postprocess replay; do
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/$program" $below "cmd/$program"
@@ -115,7 +119,7 @@ program_includes() {
 # Public headers may be included from the system's place only by users.
 angle_includes() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
-        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|sites|tracer|api|common|pages|trace|model|sort|window|formats|open|cmd)/' \
+        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|sites|tracer|api|common|pages|trace|model|sort|window|formats|open|symbols|cmd)/' \
         src malloc-trace-replay)
 }
 
@@ -209,6 +213,7 @@ clean formats_includes "formats include trace too"
 clean sort_includes "the sorter includes model too, and no windows"
 clean window_includes "windows include model too, and not the sorter"
 clean open_includes "open includes the sorter and formats"
+clean symbols_includes "symbols include model too"
 clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
 clean process_calls "processes of the tools are made by common/child.c"
@@ -259,6 +264,9 @@ catches formats_includes "a format including the sorter" \
     malloc-trace-replay/formats/planted.c '#include "sort/sorter.h"'
 catches open_includes "what opens including a program" \
     malloc-trace-replay/open/planted.c '#include "cmd/replay/feed/ring.h"'
+catches symbols_includes "names of addresses including a program" \
+    malloc-trace-replay/symbols/planted.c \
+    '#include "cmd/malloc_trace/malloc_trace.h"'
 catches formats_includes "a format including model" \
     malloc-trace-replay/formats/planted.c '#include "model/live.h"'
 catches angle_includes "angle brackets around an own header" \

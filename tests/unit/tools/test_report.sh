@@ -103,7 +103,7 @@ is "a tree" "$(cat got)" "1.13 4 100.0 all
 is "frames stand below those that called them" \
     "$(sed -n 's/.*%  \( *\)app.*/<\1>/p' text | tr -d '\n')" "<><  ><  >"
 report --tree --share 20 one >text
-like "a branch that is left out is told" text '^branches with less than 20 % are not shown .1.; '
+like "a branch that is left out is told" text '^branches with less than 20 % are left out: 1; '
 is "and not shown" "$(grep -c 0x1ff text)" 0
 report --tree --sort=calls one >text
 like "by calls" text '50.0 %    app.0x1ff$'

@@ -4,7 +4,7 @@
  * site with the chance that its size gives it. Sums of estimates lie as far off
  * the truth as theory says, and not to one side.
  */
-#include "cmd/malloc_trace/report/tally.h"
+#include "cmd/malloc_trace/report/report_tally.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/proc_writer.h"
@@ -144,11 +144,11 @@ static bool one_run(struct prng *p) {
     r.fd = memfd_create("trace", MFD_CLOEXEC);
     make(&r, p);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", r.fd);
-    struct tallies t = {.options = {.by = TALLY_BY_SITE}};
-    struct tally all = {0};
-    bool good = tally_read(&t, name);
+    struct report_tallies t = {.options = {.by = REPORT_TALLY_BY_SITE}};
+    struct report_tally all = {0};
+    bool good = report_tally_read(&t, name);
     for (size_t i = 0; i < t.count; i++)
-        tally_add(&all, &t.tally[i]);
+        report_tally_add(&all, &t.tally[i]);
     good = good && t.sampled && t.mean == MEAN && t.count == SITES &&
            t.exact.calls == BLOCKS && t.exact.bytes == r.asked &&
            t.exact.live_bytes == r.kept && all.samples == t.sited &&
@@ -157,7 +157,7 @@ static bool one_run(struct prng *p) {
     note(off(all.calls, &r.calls));
     note(off(all.live_bytes, &r.live));
     note(off(all.live, &r.live_calls));
-    tally_fini(&t);
+    report_tally_fini(&t);
     close(r.fd);
     return good;
 }
@@ -175,10 +175,10 @@ static uint64_t calls_of_one(uint64_t size) {
     mtf_proc_writer_end(&r.w, NULL, 0);
     free(r.w.stack);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", r.fd);
-    struct tallies t = {.options = {.by = TALLY_BY_SITE}};
+    struct report_tallies t = {.options = {.by = REPORT_TALLY_BY_SITE}};
     uint64_t calls =
-        tally_read(&t, name) && t.count == 1 ? t.tally[0].calls : 0;
-    tally_fini(&t);
+        report_tally_read(&t, name) && t.count == 1 ? t.tally[0].calls : 0;
+    report_tally_fini(&t);
     close(r.fd);
     return calls;
 }

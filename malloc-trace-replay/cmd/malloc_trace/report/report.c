@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace report: which places of a program ask for memory, how much, for
- * how long, and what is still alive.
+ * malloc-trace report: places of a program that allocate, how much, for how
+ * long, and what is still live.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
-#include "cmd/malloc_trace/report/errors.h"
-#include "cmd/malloc_trace/report/export.h"
-#include "cmd/malloc_trace/report/objects.h"
-#include "cmd/malloc_trace/report/print.h"
+#include "cmd/malloc_trace/report/report_errors.h"
+#include "cmd/malloc_trace/report/report_export.h"
 #include "cmd/malloc_trace/report/report_page.h"
-#include "cmd/malloc_trace/report/serve.h"
-#include "cmd/malloc_trace/report/tree.h"
+#include "cmd/malloc_trace/report/report_print.h"
+#include "cmd/malloc_trace/report/report_serve.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -24,53 +22,56 @@
 #include <unistd.h>
 
 static const char *const by_names[] = {
-    [ROWS_BY_SITE] = "site",     [ROWS_BY_FUNCTION] = "function",
-    [ROWS_BY_LINE] = "line",     [ROWS_BY_FILE] = "file",
-    [ROWS_BY_MODULE] = "module", [ROWS_BY_LANGUAGE] = "lang",
-    [ROWS_BY_STACK] = "stack",   [ROWS_BY_SIZE] = "size",
-    [ROWS_BY_THREAD] = "thread", NULL,
+    [REPORT_BY_SITE] = "site",     [REPORT_BY_FUNCTION] = "function",
+    [REPORT_BY_LINE] = "line",     [REPORT_BY_FILE] = "file",
+    [REPORT_BY_MODULE] = "module", [REPORT_BY_LANGUAGE] = "lang",
+    [REPORT_BY_STACK] = "stack",   [REPORT_BY_SIZE] = "size",
+    [REPORT_BY_THREAD] = "thread", NULL,
 };
 
 static const char *const sort_names[] = {
-    [ROWS_SORT_BYTES] = "bytes",
-    [ROWS_SORT_CALLS] = "calls",
-    [ROWS_SORT_LIVE] = "live",
-    [ROWS_SORT_PEAK] = "peak",
-    [ROWS_SORT_AGE] = "age",
-    [ROWS_SORT_TEMPORARY] = "temporary",
+    [REPORT_SORT_BYTES] = "bytes",
+    [REPORT_SORT_CALLS] = "calls",
+    [REPORT_SORT_LIVE] = "live",
+    [REPORT_SORT_PEAK] = "peak",
+    [REPORT_SORT_AGE] = "age",
+    [REPORT_SORT_TEMPORARY] = "temporary",
     NULL,
 };
 
-/* What --tree calls frames. */
-static const enum stacks_label frame_labels[] = {
-    [ROWS_BY_SITE] = STACKS_SITE,     [ROWS_BY_FUNCTION] = STACKS_FUNCTION,
-    [ROWS_BY_LINE] = STACKS_LINE,     [ROWS_BY_FILE] = STACKS_FILE,
-    [ROWS_BY_MODULE] = STACKS_MODULE, [ROWS_BY_LANGUAGE] = STACKS_LANGUAGE,
+/* Labels of frames in the tree of calls. */
+static const enum report_stacks_label frame_labels[] = {
+    [REPORT_BY_SITE] = REPORT_STACKS_SITE,
+    [REPORT_BY_FUNCTION] = REPORT_STACKS_FUNCTION,
+    [REPORT_BY_LINE] = REPORT_STACKS_LINE,
+    [REPORT_BY_FILE] = REPORT_STACKS_FILE,
+    [REPORT_BY_MODULE] = REPORT_STACKS_MODULE,
+    [REPORT_BY_LANGUAGE] = REPORT_STACKS_LANGUAGE,
 };
 
 enum { OUTS = 9, SUPPRESSION_FILES = 64 };
-/* Stacks below a row: at most, and of the text where nothing is said. */
+/* Stacks below a row: most, and the default of the text. */
 #define STACKS_OF_ROW_MAX 1000u
 #define STACKS_OF_ROW     2u
 
 struct report {
     const char *const *traces;
     size_t trace_count;
-    const char *name; /* of the first */
-    unsigned by;      /* enum rows_by */
-    unsigned sort;    /* enum rows_sort */
+    const char *name; /* of the first trace */
+    unsigned by;      /* enum report_by */
+    unsigned sort;    /* enum report_sort */
     bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
-    double share; /* of all, that a branch of the tree has at least */
+    double share; /* smallest part of all of a branch that the tree shows */
     regex_t match;
-    struct rows_filter filter;
-    struct suppressions suppressions;
+    struct report_filter filter;
+    struct report_suppressions suppressions;
     const char *suppression_file[SUPPRESSION_FILES];
     struct tool_opt_list suppression_files;
-    struct tally_options tally;
+    struct report_tally_options tally;
     char when[160];
     const char *diff, *csv, *json, *objects, *modules;
-    FILE *page; /* of --serve */
+    FILE *page; /* of --serve, in the reader */
     const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html,
         *serve;
     bool anyone, no_token;
@@ -82,18 +83,18 @@ struct report {
 
 static bool take_live_at(void *ctx, const char *value) {
     struct report *r = ctx;
-    struct tally_options *o = &r->tally;
+    struct report_tally_options *o = &r->tally;
     if (strcmp(value, "end") == 0) {
-        o->moment = TALLY_AT_END;
+        o->moment = REPORT_AT_END;
         return true;
     }
     if (strcmp(value, "peak") == 0) {
-        o->moment = TALLY_AT_PEAK;
+        o->moment = REPORT_AT_PEAK;
         snprintf(r->when, sizeof(r->when), "at the peak");
         return true;
     }
     o->moment =
-        tool_parse_time(value, &o->moment_ns) ? TALLY_AT_TIME : TALLY_AT_MARK;
+        tool_parse_time(value, &o->moment_ns) ? REPORT_AT_TIME : REPORT_AT_MARK;
     o->mark = value;
     snprintf(r->when, sizeof(r->when), "at %.140s", value);
     return true;
@@ -116,22 +117,22 @@ static bool take_filter(void *ctx, const char *value) {
     return true;
 }
 
-/* Reads the options. false: exit with the status in O. */
+/* Reads the options. False: exit with the status in O. */
 static bool parse_options(struct report *r, struct tool_opts *o, int argc,
                           char **argv) {
     double share = 1;
     const struct tool_opt opts[] = {
         {.name = "by",
          .value = "WHAT",
-         .help = "a row for each site (the default), function, line, file, "
+         .help = "a row for each site (default), function, line, file, "
                  "module, language (lang), stack, size or thread",
          .word = &r->by,
          .words = by_names,
          .given = &r->has_by},
         {.name = "sort",
          .value = "WHAT",
-         .help = "most bytes (the default), calls, live, peak, age or "
-                 "temporary first",
+         .help = "order by bytes (default), calls, live, peak, age or "
+                 "temporary, largest first",
          .word = &r->sort,
          .words = sort_names,
          .given = &r->sorted},
@@ -142,49 +143,51 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .given = &r->has_top},
         {.name = "filter",
          .value = "REGEX",
-         .help = "rows whose text matches alone",
+         .help = "only rows whose text matches",
          .take = take_filter,
          .ctx = r},
         {.name = "live-at",
          .value = "WHEN",
-         .help = "blocks alive then: a time since the start, peak, end (the "
-                 "default), or else the text of a mark",
+         .help = "moment of live blocks: a time since the start, peak, end "
+                 "(default), or else the text of a mark",
          .take = take_live_at,
          .ctx = r},
         {.name = "leaks",
-         .help = "what is alive then alone, most bytes first",
+         .help = "only rows with live blocks, most live bytes first",
          .flag = &r->filter.leaks},
         {.name = "suppressions",
          .value = "FILE",
-         .help = "leave out what LeakSanitizer would, by FILE",
+         .help = "leave out leaks that FILE suppresses, in LeakSanitizer's "
+                 "format",
          .list = &r->suppression_files},
         {.name = "diff",
          .value = "OTHER",
-         .help = "what changed since the trace OTHER",
+         .help = "changes since the trace OTHER",
          .text = &r->diff},
         {.name = "stacks",
          .value = "N",
-         .help = "the N stacks that have most of a row (text: 2)",
+         .help = "the N largest stacks below each row (default of the text: "
+                 "2)",
          .count = &r->stacks,
          .most = STACKS_OF_ROW_MAX,
          .given = &r->has_stacks},
         {.name = "tree",
-         .help = "in place of rows what frames and all that they called asked "
-                 "for, the outermost ones first",
+         .help = "a tree of calls in place of rows: what each frame and all "
+                 "that it called allocated, outermost frames first",
          .flag = &r->tree},
         {.name = "share",
          .value = "PERCENT",
-         .help = "branches of the tree with less are left out (default 1)",
+         .help = "leave out branches of the tree with less (default 1)",
          .number = &share,
          .high = 100},
         {.name = "threads",
-         .help = "below each row what threads have of it",
+         .help = "the largest threads below each row",
          .flag = &r->tally.threads},
         {.name = "freed",
-         .help = "sites are those where blocks were freed",
+         .help = "by sites that freed blocks, not by those that allocated",
          .flag = &r->tally.freed},
         {.name = "errors",
-         .help = "wrong frees of TRACE, a raw one, and nothing else",
+         .help = "wrong frees in TRACE, a raw trace, and nothing else",
          .flag = &r->errors},
         {.name = "columns",
          .help = "bytes, calls and place, for sort(1)",
@@ -203,7 +206,7 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .text = &r->objects},
         {.name = "folded",
          .value = "FILE",
-         .help = "stacks for flame graphs, by what --sort says",
+         .help = "stacks for flame graphs, with the figure of --sort",
          .text = &r->folded},
         {.name = "pprof",
          .value = "FILE",
@@ -227,37 +230,36 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .text = &r->html},
         {.name = "serve",
          .value = "WHERE",
-         .help = "a page that follows the recording, at ADDRESS:PORT or at a "
-                 "socket; TRACE may be a process' number",
+         .help = "serve that page at ADDRESS:PORT or at a UNIX socket, and "
+                 "follow the recording; TRACE may be a process id",
          .text = &r->serve},
         {.name = "anyone",
-         .help = "other machines may reach it",
+         .help = "let other machines reach the page",
          .flag = &r->anyone},
         {.name = "no-token",
-         .help = "whoever reaches it may read it",
+         .help = "let all who reach the page read it",
          .flag = &r->no_token},
         {.name = "modules",
          .value = "DIR",
-         .help = "look there for programs and libraries that are not where "
-                 "they were",
+         .help = "also look in DIR for programs and libraries",
          .text = &r->modules},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace report [OPTION]... TRACE...",
         .about = "Say who allocates: sums over the allocations of TRACE, raw "
-                 "or processed, by where they were asked for "
-                 "(TCMALLOC_TRACE_SITES). Several are summed up.",
+                 "or processed, by call site (recorded with "
+                 "TCMALLOC_TRACE_SITES). Several traces are summed up.",
         .opts = opts,
         .quiet = "no text",
         .notes = "Exit status: 0 success; 1 system error, or TRACE is no "
                  "trace; 2 usage; 3 TRACE is cut, damaged or known to lack "
-                 "events; 4 --errors found some."};
+                 "events; 4 --errors found wrong frees."};
     bool good = tool_opts_parse(o, &command, argc, argv);
     r->share = share / 100;
     return good;
 }
 
-/* What is written, besides the text. */
+/* Files to write; NULL: not wanted. */
 struct outs {
     const char *name[OUTS];
 };
@@ -267,14 +269,14 @@ static struct outs outs_of(const struct report *r) {
                           r->speedscope, r->dhat, r->heap_profile, r->html}};
 }
 
-/* Those made of stacks. */
+/* True if a file made of stacks is wanted. */
 static bool needs_sites(const struct report *r) {
     return r->folded != NULL || r->pprof != NULL || r->speedscope != NULL ||
            r->dhat != NULL || r->heap_profile != NULL;
 }
 
-/* What is written and what is read are different files, and standard output is
-   used once. */
+/* Checks that all files read and written differ, and that standard output is
+   used once. Returns an enum tool_status. */
 static int check_outs(struct report *r) {
     const struct outs all = outs_of(r);
     const char *const *outs = all.name;
@@ -301,22 +303,18 @@ static int check_outs(struct report *r) {
 
 static int check_options(struct report *r) {
     if (r->tree && !r->has_by)
-        r->by = ROWS_BY_FUNCTION;
-    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+        r->by = REPORT_BY_FUNCTION;
+    bool sites = report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE;
     if (!sites && needs_sites(r))
-        return tool_usage_error("--by=%s: stacks are of sites",
-                                by_names[r->by]);
+        return tool_usage_error("--by=%s has no stacks", by_names[r->by]);
     if (!sites && r->tally.freed)
-        return tool_usage_error("--by=%s: --freed is of sites",
-                                by_names[r->by]);
+        return tool_usage_error("--by=%s excludes --freed", by_names[r->by]);
     if (r->tally.freed && r->filter.leaks)
         return tool_usage_error("--freed and --leaks exclude each other");
     if (!sites && r->tally.threads)
-        return tool_usage_error("--by=%s: --threads is of sites",
-                                by_names[r->by]);
-    if (r->tree && (!sites || r->by == ROWS_BY_STACK))
-        return tool_usage_error("--by=%s: --tree has frames of sites",
-                                by_names[r->by]);
+        return tool_usage_error("--by=%s excludes --threads", by_names[r->by]);
+    if (r->tree && (!sites || r->by == REPORT_BY_STACK))
+        return tool_usage_error("--by=%s excludes --tree", by_names[r->by]);
     if (r->tree && (r->columns || r->csv != NULL))
         return tool_usage_error("--tree is for the text and --json");
     if (r->diff != NULL && r->filter.leaks)
@@ -333,11 +331,11 @@ static int check_options(struct report *r) {
     if ((r->anyone || r->no_token) && r->serve == NULL)
         return tool_usage_error("--anyone and --no-token are for --serve");
     if (r->filter.leaks && !r->sorted)
-        r->sort = ROWS_SORT_LIVE;
+        r->sort = REPORT_SORT_LIVE;
     return check_outs(r);
 }
 
-/* Whether something else than the text goes to standard output. */
+/* True if a file goes to standard output, in place of the text. */
 static bool stdout_is_taken(const struct report *r) {
     const struct outs outs = outs_of(r);
     for (size_t i = 0; i < OUTS; i++)
@@ -348,10 +346,10 @@ static bool stdout_is_taken(const struct report *r) {
 
 /* --- The report ----------------------------------------------------------- */
 
-/* False: a message is out. */
-static bool read_traces(const struct report *r, struct tallies *t) {
+/* False: a message was printed. */
+static bool read_traces(const struct report *r, struct report_tallies *t) {
     for (size_t i = 0; i < r->trace_count; i++)
-        if (!tally_read(t, r->traces[i]))
+        if (!report_tally_read(t, r->traces[i]))
             return false;
     return true;
 }
@@ -366,8 +364,8 @@ static void note_status(struct report *r, int status) {
         r->status = status;
 }
 
-/* --freed: without sites of frees there is nothing to report. */
-static bool has_wanted_sites(struct report *r, const struct tallies *t,
+/* False, with a message: --freed needs sites of frees, and T has none. */
+static bool has_wanted_sites(struct report *r, const struct report_tallies *t,
                              const char *name) {
     if (!r->tally.freed || t->sites.mode.free_sites)
         return true;
@@ -378,58 +376,64 @@ static bool has_wanted_sites(struct report *r, const struct tallies *t,
     return false;
 }
 
-/* Adds T's allocations to the rows. */
-static bool add_rows(struct report *r, struct rows *rows,
-                     const struct tallies *t, struct names *names, bool old) {
-    return rows_add(rows, t, names, r->by, &r->filter, old) || out_of_memory();
-}
-
-/* And to the tree, which has what the rows have. */
-static bool add_tree(struct report *r, struct stacks *tree,
-                     const struct rows *rows, const struct tallies *t,
-                     struct names *names, bool old) {
-    return !r->tree ||
-           stacks_add(
-               tree, t, names, frame_labels[r->by],
-               &(struct stacks_part){.keep = rows->of_tally, .old = old}) ||
+/* Adds the tallies of T to the rows. */
+static bool add_rows(struct report *r, struct report_rows *rows,
+                     const struct report_tallies *t, struct symbol_names *names,
+                     bool old) {
+    return report_rows_add(rows, t, names, r->by, &r->filter, old) ||
            out_of_memory();
 }
 
-/* What there was before. */
-static bool compare(struct report *r, struct rows *rows, struct stacks *tree) {
-    struct tallies t = {.options = r->tally};
-    struct names *names = NULL;
-    bool good = tally_read(&t, r->diff);
+/* Adds the tallies that have rows to the tree. */
+static bool add_tree(struct report *r, struct report_stacks *tree,
+                     const struct report_rows *rows,
+                     const struct report_tallies *t, struct symbol_names *names,
+                     bool old) {
+    return !r->tree ||
+           report_stacks_add(tree, t, names, frame_labels[r->by],
+                             &(struct report_stacks_part){
+                                 .keep = rows->of_tally, .old = old}) ||
+           out_of_memory();
+}
+
+/* Adds the earlier trace of --diff. */
+static bool compare(struct report *r, struct report_rows *rows,
+                    struct report_stacks *tree) {
+    struct report_tallies t = {.options = r->tally};
+    struct symbol_names *names = NULL;
+    bool good = report_tally_read(&t, r->diff);
     note_status(r, t.status);
     good = good && has_wanted_sites(r, &t, r->diff);
     if (good)
-        good = (names = names_new(&t.sites, r->modules)) != NULL
+        good = (names = symbol_names_new(&t.sites, r->modules)) != NULL
                    ? add_rows(r, rows, &t, names, true) &&
                          add_tree(r, tree, rows, &t, names, true)
                    : out_of_memory();
-    names_free(names);
-    tally_fini(&t);
+    symbol_names_free(names);
+    report_tally_fini(&t);
     return good;
 }
 
-static bool write_stacks(struct report *r, const struct tallies *t,
-                         const struct stacks *functions,
-                         const struct stacks *places) {
+static bool write_stacks(struct report *r, const struct report_tallies *t,
+                         const struct report_stacks *functions,
+                         const struct report_stacks *places) {
     return (r->folded == NULL ||
-            export_folded(functions, r->sort, r->folded)) &&
+            report_export_folded(functions, r->sort, r->folded)) &&
            (r->speedscope == NULL ||
-            export_speedscope(functions, r->name, r->sort, r->speedscope)) &&
-           (r->dhat == NULL || export_dhat(places, t, r->name, r->dhat));
+            report_export_speedscope(functions, r->name, r->sort,
+                                     r->speedscope)) &&
+           (r->dhat == NULL || report_export_dhat(places, t, r->name, r->dhat));
 }
 
-static bool write_html(struct report *r, const struct tallies *t,
-                       struct names *names, struct rows *rows,
-                       const struct stacks *functions) {
-    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+static bool write_html(struct report *r, const struct report_tallies *t,
+                       struct symbol_names *names, struct report_rows *rows,
+                       const struct report_stacks *functions) {
+    bool sites = report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE;
     struct report_page h = {
         .name = r->name,
         .by = by_names[r->by],
-        .when = t->running && r->tally.moment == TALLY_AT_END ? "now" : r->when,
+        .when =
+            t->running && r->tally.moment == REPORT_AT_END ? "now" : r->when,
         .rows_by = r->by,
         .rows = rows,
         .t = t,
@@ -445,22 +449,24 @@ static bool wants_page(const struct report *r) {
     return r->html != NULL || r->page != NULL;
 }
 
-/* The drawings of the page have all, its table has the rows. */
-static bool write_page(struct report *r, const struct tallies *t,
-                       struct names *names, struct rows *rows) {
-    struct stacks functions = {0};
-    bool good = rows_tally_by(r->by) != TALLY_BY_SITE ||
-                stacks_make(&functions, t, names, STACKS_FUNCTION) ||
-                out_of_memory();
+/* Writes the page: its plots have all tallies, its table the rows. */
+static bool write_page(struct report *r, const struct report_tallies *t,
+                       struct symbol_names *names, struct report_rows *rows) {
+    struct report_stacks functions = {0};
+    bool good =
+        report_rows_tally_by(r->by) != REPORT_TALLY_BY_SITE ||
+        report_stacks_make(&functions, t, names, REPORT_STACKS_FUNCTION) ||
+        out_of_memory();
     good = good && write_html(r, t, names, rows, &functions);
-    stacks_fini(&functions);
+    report_stacks_fini(&functions);
     return good;
 }
 
-/* What rows were made of: T with these tallies alone, whose memory the caller
-   frees. NULL: no memory. */
-static struct tally *only_of_rows(struct tallies *kept, const struct tallies *t,
-                                  const struct rows *rows) {
+/* Makes KEPT a copy of T with only the tallies that have rows; returns their
+   array, which the caller frees. NULL: out of memory. */
+static struct report_tally *only_of_rows(struct report_tallies *kept,
+                                         const struct report_tallies *t,
+                                         const struct report_rows *rows) {
     *kept = *t;
     kept->tally = calloc(t->count + 1, sizeof(*kept->tally));
     kept->count = 0;
@@ -470,169 +476,213 @@ static struct tally *only_of_rows(struct tallies *kept, const struct tallies *t,
     return kept->tally;
 }
 
-static bool write_exports(struct report *r, struct tallies *t,
-                          struct names *names) {
-    struct stacks functions = {0}, places = {0};
-    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+static bool write_exports(struct report *r, struct report_tallies *t,
+                          struct symbol_names *names) {
+    struct report_stacks functions = {0}, places = {0};
+    bool sites = report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE;
     bool good = true;
     if (sites && (r->folded != NULL || r->speedscope != NULL))
-        good = stacks_make(&functions, t, names, STACKS_FUNCTION);
+        good = report_stacks_make(&functions, t, names, REPORT_STACKS_FUNCTION);
     if (good && r->dhat != NULL)
-        good = stacks_make(&places, t, names, STACKS_PLACE);
+        good = report_stacks_make(&places, t, names, REPORT_STACKS_PLACE);
     good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
-    stacks_fini(&functions);
-    stacks_fini(&places);
-    return good && (r->pprof == NULL || export_pprof(t, names, r->pprof)) &&
-           (r->heap_profile == NULL || export_heap_profile(t, r->heap_profile));
+    report_stacks_fini(&functions);
+    report_stacks_fini(&places);
+    return good &&
+           (r->pprof == NULL || report_export_pprof(t, names, r->pprof)) &&
+           (r->heap_profile == NULL ||
+            report_export_heap_profile(t, r->heap_profile));
 }
 
-/* What standard output has if it is not taken: a table or a tree. */
-static bool write_text(const struct report *r, const struct tallies *t,
-                       const struct rows *rows, const struct stacks *tree,
-                       struct print_options *o) {
-    print_head(rows, t, o);
+/* Prints the table or the tree. */
+static bool write_text(const struct report *r, const struct report_tallies *t,
+                       const struct report_rows *rows,
+                       const struct report_stacks *tree,
+                       struct report_print_options *o) {
+    report_print_head(rows, t, o);
     if (r->tree)
-        return tree_print(tree, o, r->share) || out_of_memory();
+        return report_tree_print(tree, o, r->share) || out_of_memory();
     o->top = r->has_top ? r->top : 20;
-    print_rows(rows, o);
+    report_print_rows(rows, o);
     return true;
 }
 
-static bool write_json(struct report *r, const struct tallies *t,
-                       const struct rows *rows, const struct stacks *tree,
-                       struct print_options o) {
+static bool write_json(struct report *r, const struct report_tallies *t,
+                       const struct report_rows *rows,
+                       const struct report_stacks *tree,
+                       struct report_print_options o) {
     struct tool_json *j = &r->json_out;
     if (!r->has_stacks)
         o.callers = NULL;
     tool_json_begin_object(j, NULL);
-    print_json(rows, t, &o, j);
-    bool good = !r->tree || tree_json(tree, &o, r->share, j) || out_of_memory();
+    report_print_json(rows, t, &o, j);
+    bool good =
+        !r->tree || report_tree_json(tree, &o, r->share, j) || out_of_memory();
     tool_json_end_object(j);
     return good;
 }
 
-/* Stacks of rows in the text unless nobody wants them, in JSON if asked for. */
-static bool find_callers(const struct report *r, const struct tallies *t,
-                         struct names *names, const struct rows *rows,
-                         struct callers *callers) {
+/* Finds the largest stacks of rows: for the text by default, for JSON with
+   --stacks. */
+static bool find_callers(const struct report *r, const struct report_tallies *t,
+                         struct symbol_names *names,
+                         const struct report_rows *rows,
+                         struct report_callers *callers) {
     bool text = !r->columns && !tool_is_quiet() && !stdout_is_taken(r);
     size_t per_row = r->has_stacks ? r->stacks : text ? STACKS_OF_ROW : 0;
     size_t shown = r->has_top ? r->top : r->has_stacks ? rows->count : 20;
-    if (rows_tally_by(r->by) != TALLY_BY_SITE || r->by == ROWS_BY_STACK ||
-        r->diff != NULL || per_row == 0)
+    if (report_rows_tally_by(r->by) != REPORT_TALLY_BY_SITE ||
+        r->by == REPORT_BY_STACK || r->diff != NULL || per_row == 0)
         return true;
-    return callers_make(callers, rows, t, names, r->sort,
-                        shown < rows->count ? shown : rows->count, per_row) ||
+    return report_callers_make(callers, rows, t, names, r->sort,
+                               shown < rows->count ? shown : rows->count,
+                               per_row) ||
            out_of_memory();
 }
 
-/* KEPT: what exports have of T. */
-static bool write_all(struct report *r, struct tallies *t, struct tallies *kept,
-                      struct names *names, struct rows *rows,
-                      struct stacks *tree) {
-    struct callers callers = {0};
-    struct print_options o = {.name = r->name,
-                              .by = by_names[r->by],
-                              .when = r->when,
-                              .top = r->has_top ? r->top : SIZE_MAX,
-                              .sort = r->sort,
-                              .diff = r->diff != NULL};
+/* KEPT: the tallies of T that have rows, for exports. */
+static bool write_all(struct report *r, struct report_tallies *t,
+                      struct report_tallies *kept, struct symbol_names *names,
+                      struct report_rows *rows, struct report_stacks *tree) {
+    struct report_callers callers = {0};
+    struct report_print_options o = {.name = r->name,
+                                     .by = by_names[r->by],
+                                     .when = r->when,
+                                     .top = r->has_top ? r->top : SIZE_MAX,
+                                     .sort = r->sort,
+                                     .diff = r->diff != NULL};
     bool good = find_callers(r, t, names, rows, &callers);
     if (callers.top != NULL)
         o.callers = &callers;
-    good = good && (r->csv == NULL || print_csv(rows, t, &o, r->csv)) &&
+    good = good && (r->csv == NULL || report_print_csv(rows, t, &o, r->csv)) &&
            (r->json == NULL || write_json(r, t, rows, tree, o)) &&
            write_exports(r, kept, names) &&
            (!wants_page(r) || write_page(r, t, names, rows));
     if (good && r->columns)
-        print_columns(rows, &o);
+        report_print_columns(rows, &o);
     else if (good && !tool_is_quiet() && !stdout_is_taken(r) && r->page == NULL)
         good = write_text(r, t, rows, tree, &o);
-    callers_fini(&callers);
-    return good &&
-           (r->objects == NULL ||
-            objects_write(r->objects, r->traces, r->trace_count, t, names));
+    report_callers_fini(&callers);
+    return good && (r->objects == NULL ||
+                    report_export_objects(r->objects, r->traces, r->trace_count,
+                                          t, names));
 }
 
-static bool report_tallies(struct report *r, struct tallies *t) {
-    struct tallies kept = {0};
-    struct rows rows = {0};
-    struct stacks tree = {0};
-    struct names *names = NULL;
+static bool report_tallies(struct report *r, struct report_tallies *t) {
+    struct report_tallies kept = {0};
+    struct report_rows rows = {0};
+    struct report_stacks tree = {0};
+    struct symbol_names *names = NULL;
     bool good = has_wanted_sites(r, t, r->name);
-    if (good && t->sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
+    if (good && t->sited == 0 &&
+        report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
                   "TCMALLOC_TRACE_SITES=stack",
                   r->name);
     if (good)
-        good = (names = names_new(&t->sites, r->modules)) != NULL
+        good = (names = symbol_names_new(&t->sites, r->modules)) != NULL
                    ? add_rows(r, &rows, t, names, false) &&
                          add_tree(r, &tree, &rows, t, names, false)
                    : out_of_memory();
-    /* Before the other trace's rows. */
+    /* Now, as rows of the earlier trace replace those of T. */
     if (good && only_of_rows(&kept, t, &rows) == NULL)
         good = out_of_memory();
     if (good && r->diff != NULL)
         good = compare(r, &rows, &tree);
     if (good) {
-        rows_sort(&rows, r->sort);
+        report_rows_sort(&rows, r->sort);
         good = write_all(r, t, &kept, names, &rows, &tree);
     }
     free(kept.tally);
-    stacks_fini(&tree);
-    rows_fini(&rows);
-    names_free(names);
+    report_stacks_fini(&tree);
+    report_rows_fini(&rows);
+    symbol_names_free(names);
     return good;
 }
 
 static bool make_report(struct report *r) {
-    struct tallies t = {.options = r->tally};
-    if (wants_page(r) && (t.options.history = history_new()) == NULL)
+    struct report_tallies t = {.options = r->tally};
+    if (wants_page(r) && (t.options.history = report_history_new()) == NULL)
         return out_of_memory();
     bool good = read_traces(r, &t);
     note_status(r, t.status);
     good = good && report_tallies(r, &t);
-    history_free(t.options.history);
-    tally_fini(&t);
+    report_history_free(t.options.history);
+    report_tally_fini(&t);
     return good;
 }
 
 /* --- Serving -------------------------------------------------------------- */
 
-/* In a child of the server. */
-static int make_page(void *ctx, struct tallies *t, FILE *out) {
+/* Writes the page of T to OUT, in a child of the server. */
+static int make_page(void *ctx, struct report_tallies *t, FILE *out) {
     struct report *r = ctx;
     r->page = out;
     note_status(r, t->status);
     return report_tallies(r, t) ? r->status : TOOL_FAILED;
 }
 
-/* Whether NAME, of which there is no file, is a number; then *PID is it. */
+#define SPOOL ".spool"
+
+/* The path in a line of /proc/PID/maps, if it is a spool's; or NULL. */
+static char *spool_in(char *line) {
+    char *path = strchr(line, '/');
+    size_t end = sizeof(SPOOL) - 1, n;
+    if (path == NULL)
+        return NULL;
+    n = strcspn(path, "\n");
+    path[n] = '\0';
+    return n > end && strcmp(path + n - end, SPOOL) == 0 ? path : NULL;
+}
+
+/* The path of the trace that process PID is recorded to, from malloc. NULL:
+   none can be found, and *PROBLEM says why. The process has mapped the spool of
+   the trace, whose name is that of the trace and ".spool". */
+static char *find_trace(int pid, const char **problem) {
+    char name[40], *line = NULL, *found = NULL;
+    size_t room = 0;
+    snprintf(name, sizeof(name), "/proc/%d/maps", pid);
+    FILE *f = fopen(name, "re");
+    *problem = f == NULL ? strerror(errno) : "not being recorded";
+    while (f != NULL && found == NULL && getline(&line, &room, f) >= 0) {
+        char *path = spool_in(line);
+        if (path != NULL) {
+            path[strlen(path) - (sizeof(SPOOL) - 1)] = '\0';
+            found = strdup(path);
+        }
+    }
+    free(line);
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
+/* True if NAME is a number, *PID, and no file. */
 static bool is_process(const char *name, uint64_t *pid) {
     return access(name, F_OK) != 0 && tool_parse_u64(name, INT32_MAX, pid) &&
            *pid != 0;
 }
 
 static int serve(struct report *r) {
-    struct serve s = {.where = r->serve,
-                      .anyone = r->anyone,
-                      .no_token = r->no_token,
-                      .options = r->tally,
-                      .make = make_page,
-                      .ctx = r};
+    struct report_serve s = {.where = r->serve,
+                             .anyone = r->anyone,
+                             .no_token = r->no_token,
+                             .options = r->tally,
+                             .make = make_page,
+                             .ctx = r};
     const char *problem;
     char *found = NULL;
     uint64_t pid;
     if (r->columns || r->diff != NULL)
-        return tool_usage_error("--serve gives a page, and nothing else");
+        return tool_usage_error("--serve excludes --columns and --diff");
     for (size_t i = 0; i < OUTS; i++)
         if (outs_of(r).name[i] != NULL)
-            return tool_usage_error("--serve gives a page, and no file");
+            return tool_usage_error("--serve writes no files");
     if (r->trace_count != 1 || strcmp(r->name, "-") == 0)
-        return tool_usage_error("--serve reads its TRACE again and again: name "
-                                "one file or process");
+        return tool_usage_error("--serve reads TRACE several times: name one "
+                                "file or process");
     if (is_process(r->name, &pid)) {
-        found = serve_find_trace((int)pid, &problem);
+        found = find_trace((int)pid, &problem);
         if (found == NULL) {
             tool_error("process %s: %s", r->name, problem);
             return TOOL_FAILED;
@@ -641,27 +691,28 @@ static int serve(struct report *r) {
         r->traces = (const char *const *)&r->name;
     }
     s.trace = r->name;
-    s.options.history = history_new();
+    s.options.history = report_history_new();
     if (s.options.history == NULL)
         out_of_memory();
-    int status = s.options.history != NULL ? serve_run(&s) : TOOL_FAILED;
-    history_free(s.options.history);
+    int status = s.options.history != NULL ? report_serve_run(&s) : TOOL_FAILED;
+    report_history_free(s.options.history);
     free(found);
     return status;
 }
 
 static int find_errors(const struct report *r) {
-    struct errors_options o = {.traces = r->traces,
-                               .trace_count = r->trace_count,
-                               .modules = r->modules,
-                               .top = r->has_top ? (size_t)r->top : 20,
-                               .text = !tool_is_quiet() && !stdout_is_taken(r),
-                               .json = r->json};
+    struct report_errors_options o = {.traces = r->traces,
+                                      .trace_count = r->trace_count,
+                                      .modules = r->modules,
+                                      .top = r->has_top ? (size_t)r->top : 20,
+                                      .text = !tool_is_quiet() &&
+                                              !stdout_is_taken(r),
+                                      .json = r->json};
     bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
     for (size_t i = 0; i < OUTS; i++)
         more |= outs_of(r).name[i] != NULL && outs_of(r).name[i] != r->json;
     return more ? tool_usage_error("--errors is for the text and --json")
-                : errors_report(&o);
+                : report_errors(&o);
 }
 
 static int run(struct report *r) {
@@ -670,7 +721,7 @@ static int run(struct report *r) {
     int status = check_options(r);
     if (status != TOOL_OK)
         return status;
-    r->tally.by = rows_tally_by(r->by);
+    r->tally.by = report_rows_tally_by(r->by);
     if (r->serve != NULL)
         return serve(r);
     if (r->json != NULL && !tool_json_open(&r->json_out, r->json))
@@ -685,11 +736,11 @@ static int run(struct report *r) {
     return good ? r->status : TOOL_FAILED;
 }
 
-/* Runs with the operands of O. */
+/* Runs with the operands of O. Returns an exit status. */
 static int run_operands(struct report *r, const struct tool_opts *o) {
     for (size_t i = 0; i < r->suppression_files.count; i++) {
         int status =
-            suppressions_read(&r->suppressions, r->suppression_file[i]);
+            report_suppressions_read(&r->suppressions, r->suppression_file[i]);
         if (status != TOOL_OK)
             return status;
     }
@@ -711,7 +762,7 @@ int cmd_report(int argc, char **argv) {
     struct tool_opts o;
     int status =
         parse_options(&r, &o, argc, argv) ? run_operands(&r, &o) : o.status;
-    suppressions_fini(&r.suppressions);
+    report_suppressions_fini(&r.suppressions);
     if (r.has_match)
         regfree(&r.match);
     return status;

@@ -1,67 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A report as a page (pages/page.h): memory over time, a flame graph and a
- * table, all of which the script searches. Without the script the table has its
+ * HTML page of a report (pages/page.h): memory over time, a flame graph and a
+ * table, which the page's script searches. Without script the table has its
  * first rows.
  *
- * Invariants: the page has at most REPORT_PAGE_ROWS times five rows and
- * REPORT_PAGE_NODES frames, and says which figures are left out.
- * Threads: one.
+ * Invariants: the page has at most five times REPORT_PAGE_ROWS rows and
+ * REPORT_PAGE_NODES frames, and states the sums of what it leaves out.
+ * Threads: the main thread.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_PAGE_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_PAGE_H
 
-#include "cmd/malloc_trace/report/history.h"
-#include "cmd/malloc_trace/report/stacks.h"
+#include "cmd/malloc_trace/report/report_stacks.h"
 #include "pages/page.h"
 
-/* Of each figure the rows with most are in the page. */
+/* Rows with most of one figure that the page has. */
 #define REPORT_PAGE_ROWS  1500u
 #define REPORT_PAGE_NODES 20000u
 
+/* Live bytes over time of keys with the same name. */
+struct report_page_series {
+    char *name;
+    double live[REPORT_HISTORY_COLUMNS];
+    double sum; /* over the columns */
+};
+
 struct report_page {
     const char *name; /* of the trace */
-    const char *by;   /* what rows are */
-    const char *when; /* blocks are alive: "at the end" */
-    enum rows_by rows_by;
-    struct rows *rows; /* sorted */
-    const struct tallies *t;
-    struct names *names;
-    const struct stacks *stacks;   /* of functions; NULL: there are none */
-    const struct history *history; /* NULL: there is none */
-    bool is_live;                  /* the page renews itself */
+    const char *by;   /* "function": head of the column of labels */
+    const char *when; /* moment of live blocks: "at the end" */
+    enum report_by rows_by;
+    struct report_rows *rows; /* sorted */
+    const struct report_tallies *t;
+    struct symbol_names *names;
+    const struct report_stacks *stacks;   /* of functions, or NULL */
+    const struct report_history *history; /* or NULL */
+    bool is_live;                         /* the page reloads itself */
 
-    struct tool_page *page; /* while it is written */
-    struct report_page_series *series;
+    /* while the page is written; empty before and after */
+    struct tool_page *page;
+    struct report_page_series *series; /* largest first, then "others" */
     size_t series_count;
-    double *growth; /* of rows, in the last part of the time; NAN: not known */
+    double *growth; /* of live bytes, by row; NAN: not known */
     uint64_t growth_ns;
     double all_growth;
 };
 
-/* False: a message is out. */
+/* False: a message was printed. */
 bool report_page_write(struct report_page *h, const char *file);
-/* The same for a page that a server gives, at /, with its scripts at SCRIPT. */
+/* Like report_page_write, for a page that a server sends, with its scripts at
+   the relative address SCRIPT. */
 bool report_page_write_stream(struct report_page *h, FILE *out,
                               const char *script);
-
-/* --- Parts ---------------------------------------------------------------- */
-
-/* Keys that are drawn apart in the course of memory, those with most first, and
-   behind them the others. */
-struct report_page_series {
-    char *name;
-    double live[HISTORY_COLUMNS];
-    double sum; /* over the columns */
-};
-
-/* False: out of memory. */
-bool report_page_find_series(struct report_page *h);
-/* How live bytes grew in a last part of the time: a quarter of it, and of a
-   page that renews itself a minute at most. False: out of memory. */
-bool report_page_find_growth(struct report_page *h);
-void report_page_free(struct report_page *h);
-/* The figures for the script. False: out of memory. */
-bool report_page_put_data(struct report_page *h, struct tool_json *j);
 
 #endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/report/report_labels.h"
+
+#include "base/utf8.h"
+#include "common/collections.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Names ---------------------------------------------------------------- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* "libc.so.6+0x12345"; without module the address. */
+static char *place_text(const struct symbol_name *n) {
+    char *text = NULL;
+    int length = n->module == NULL ? asprintf(&text, "0x%" PRIx64, n->offset)
+                                   : asprintf(&text, "%s+0x%" PRIx64,
+                                              base_name(n->module), n->offset);
+    return length < 0 ? NULL : text;
+}
+
+static char *line_text(const struct symbol_name *n) {
+    char *text = NULL;
+    if (n->file != NULL && n->line != 0)
+        return asprintf(&text, "%s:%u", n->file, n->line) < 0 ? NULL : text;
+    if (n->function != NULL)
+        return strdup(n->function);
+    return n->language == 0 ? place_text(n)
+                            : strdup(n->file != NULL ? n->file : "(not known)");
+}
+
+static char *whole_text(const struct symbol_name *n) {
+    char *text = NULL, *place = place_text(n);
+    if (n->function == NULL || place == NULL)
+        return place;
+    int length = n->file == NULL || n->line == 0
+                     ? asprintf(&text, "%s [%s]", n->function, place)
+                     : asprintf(&text, "%s (%s:%u) [%s]", n->function, n->file,
+                                n->line, place);
+    free(place);
+    return length < 0 ? NULL : text;
+}
+
+/* "FUNCTION (FILE:LINE)" */
+static char *script_text(const struct symbol_name *n) {
+    char *text = NULL, *line = line_text(n);
+    if (n->function == NULL || n->file == NULL || line == NULL)
+        return line;
+    int length = asprintf(&text, "%s (%s)", n->function, line);
+    free(line);
+    return length < 0 ? NULL : text;
+}
+
+static const char *language_text(const struct symbol_name *n) {
+    static const char *const language[] = {
+        [0] = "native",
+        [MTF_LANGUAGE_RUBY] = "ruby",
+        [MTF_LANGUAGE_PERL] = "perl",
+        [MTF_LANGUAGE_PYTHON] = "python",
+    };
+    return n->language < TCM_ARRAY_SIZE(language) ? language[n->language]
+                                                  : "(another language)";
+}
+
+static char *text_of(const struct symbol_name *n, enum report_by by) {
+    if (n->special != NULL)
+        return strdup(n->special);
+    switch (by) {
+    case REPORT_BY_FUNCTION:
+        return n->function != NULL ? strdup(n->function)
+               : n->language != 0  ? line_text(n)
+                                   : place_text(n);
+    case REPORT_BY_LINE:
+        return line_text(n);
+    case REPORT_BY_FILE:
+        return strdup(n->file != NULL     ? n->file
+                      : n->module != NULL ? n->module
+                                          : "(no file)");
+    case REPORT_BY_MODULE:
+        return strdup(n->module != NULL ? n->module : "(no module)");
+    case REPORT_BY_LANGUAGE:
+        return strdup(language_text(n));
+    default:
+        return n->language != 0 ? script_text(n) : whole_text(n);
+    }
+}
+
+/* A name in a trace may have any bytes, but a row is one line and may go to a
+   terminal. */
+char *report_labels_one_line(char *text) {
+    size_t left = text == NULL ? 0 : strlen(text);
+    for (char *p = text; left != 0;) {
+        size_t n = tcm_utf8_plain_length(p, left);
+        if (n == 0)
+            *p = '?';
+        n = n == 0 ? 1 : n;
+        p += n;
+        left -= n;
+    }
+    return text;
+}
+
+char *report_labels_name(const struct symbol_name *name, enum report_by by) {
+    return report_labels_one_line(text_of(name, by));
+}
+
+/* The site of SITE's stack that a row is labelled with: the innermost line of
+   an interpreted program, if there is one; for modules always SITE. */
+static uint32_t row_site(const struct tool_sites *sites, enum report_by by,
+                         uint32_t site) {
+    return by == REPORT_BY_MODULE ? site : tool_sites_line(sites, site);
+}
+
+char *report_labels_location(struct symbol_names *names,
+                             const struct tool_sites *sites, enum report_by by,
+                             uint32_t site) {
+    struct symbol_name n = symbol_names_of(names, row_site(sites, by, site));
+    return report_labels_name(&n, by);
+}
+
+/* --- Stacks --------------------------------------------------------------- */
+
+/* Iterator over the names of a stack, innermost first. */
+struct walk {
+    struct symbol_names *names;
+    const struct tool_sites *sites;
+    uint32_t site;         /* of the next frame */
+    unsigned depth;        /* frames so far */
+    uint32_t number, left; /* of the next name; names left of this frame */
+};
+
+static void walk_init(struct walk *w, struct symbol_names *names,
+                      const struct tool_sites *sites, uint32_t site) {
+    *w = (struct walk){.names = names, .sites = sites, .site = site};
+}
+
+/* False: the last name was the outermost. A site without definition has one
+   name. */
+static bool walk_next(struct walk *w, uint32_t *number) {
+    if (w->left == 0) {
+        const struct tool_frame *f = tool_sites_frame(w->sites, w->site);
+        if ((f == NULL && w->depth != 0) || w->depth == TOOL_SITE_DEPTH)
+            return false;
+        w->number = symbol_names_find(w->names, w->site, &w->left);
+        w->site = f == NULL ? MTF_SITE_NONE : f->parent;
+        w->depth++;
+    }
+    w->left--;
+    *number = w->number++;
+    return true;
+}
+
+/* --- Labels --------------------------------------------------------------- */
+
+void report_labels_init(struct report_labels *l, struct report_texts *texts,
+                        struct symbol_names *names,
+                        const struct tool_sites *sites, enum report_by by) {
+    *l = (struct report_labels){
+        .texts = texts, .names = names, .sites = sites, .by = by};
+}
+
+void report_labels_fini(struct report_labels *l) {
+    free(l->of_name);
+    free(l->match);
+    free(l->stack);
+}
+
+/* Makes room for index NUMBER in *ARRAY, whose new elements are 0. */
+static bool reserve_zeroed(void *array, size_t *room, uint32_t number,
+                           size_t size) {
+    size_t before = *room;
+    unsigned char *first;
+    if (!tool_array_reserve(array, room, (size_t)number + 1, size))
+        return false;
+    memcpy(&first, array, sizeof(first));
+    memset(first + before * size, 0, (*room - before) * size);
+    return true;
+}
+
+/* Number of the text of the name NUMBER. */
+static uint32_t text_number(struct report_labels *l, uint32_t number) {
+    if (!reserve_zeroed(&l->of_name, &l->name_room, number,
+                        sizeof(*l->of_name)))
+        return REPORT_TEXTS_NONE;
+    if (l->of_name[number] != 0)
+        return l->of_name[number] - 1;
+    char *text = report_labels_name(symbol_names_get(l->names, number), l->by);
+    uint32_t label =
+        text == NULL ? REPORT_TEXTS_NONE : report_texts_number(l->texts, text);
+    free(text);
+    if (label != REPORT_TEXTS_NONE)
+        l->of_name[number] = label + 1;
+    return label;
+}
+
+uint32_t report_labels_site(struct report_labels *l, uint32_t site) {
+    unsigned count;
+    site = row_site(l->sites, l->by, site);
+    return text_number(l, symbol_names_find(l->names, site, &count));
+}
+
+uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
+    struct walk w;
+    uint32_t number;
+    size_t length = 0;
+    walk_init(&w, l->names, l->sites, site);
+    while (walk_next(&w, &number)) {
+        uint32_t label = text_number(l, number);
+        if (label == REPORT_TEXTS_NONE)
+            return label;
+        const char *text = l->texts->text[label];
+        size_t n = strlen(text);
+        if (!tool_array_reserve(&l->stack, &l->stack_room, length + n + 4, 1))
+            return REPORT_TEXTS_NONE;
+        if (length != 0) {
+            memcpy(l->stack + length, " < ", 3);
+            length += 3;
+        }
+        memcpy(l->stack + length, text, n + 1);
+        length += n;
+    }
+    return report_texts_number(l->texts, l->stack);
+}
+
+static bool frame_matches(struct report_labels *l,
+                          const struct report_suppressions *s, uint32_t site) {
+    unsigned count;
+    uint32_t number = symbol_names_find(l->names, site, &count);
+    for (; count != 0; count--, number++) {
+        const struct symbol_name *n = symbol_names_get(l->names, number);
+        if (report_suppressions_match(s, n->function) ||
+            report_suppressions_match(s, n->file) ||
+            report_suppressions_match(s, n->module))
+            return true;
+    }
+    return false;
+}
+
+bool report_labels_match(struct report_labels *l,
+                         const struct report_suppressions *s, uint32_t site) {
+    uint32_t stack[TOOL_SITE_DEPTH];
+    unsigned depth = 0;
+    bool match = false;
+    size_t at;
+    if (s->count == 0)
+        return false;
+    if (l->match == NULL)
+        l->match = calloc(l->sites->frames + 1, sizeof(*l->match));
+    for (; depth < TOOL_SITE_DEPTH &&
+           (at = tool_sites_place(l->sites, site)) != SIZE_MAX;
+         site = l->sites->frame[at].parent) {
+        /* A frame marked 3 is in this stack: a circle. */
+        if (l->match != NULL && l->match[at] != 0) {
+            match = l->match[at] == 2;
+            break;
+        }
+        if (l->match != NULL)
+            l->match[at] = 3;
+        stack[depth++] = site;
+    }
+    while (depth-- > 0) {
+        match = match || frame_matches(l, s, stack[depth]);
+        if (l->match != NULL)
+            l->match[tool_sites_place(l->sites, stack[depth])] = match ? 2 : 1;
+    }
+    return match;
+}
+
+/* --- Texts ---------------------------------------------------------------- */
+
+static uint64_t hash_of(struct report_texts *t, const char *text) {
+    if (t->seed == 0)
+        t->seed = tool_hash_seed() | 1;
+    uint64_t h = t->seed;
+    for (; *text != '\0'; text++)
+        h = tool_hash(h ^ (uint8_t)*text, t->seed);
+    return h | 1;
+}
+
+uint32_t report_texts_number(struct report_texts *t, const char *text) {
+    for (uint64_t hash = hash_of(t, text);; hash += 2) {
+        struct tool_map_entry *e = tool_map_get(&t->place, hash);
+        if (e == NULL)
+            return REPORT_TEXTS_NONE;
+        if (e->value != 0 && strcmp(t->text[e->value - 1], text) == 0)
+            return (uint32_t)e->value - 1;
+        if (e->value != 0)
+            continue;
+        if (t->count == REPORT_TEXTS_NONE - 1 ||
+            !tool_array_reserve(&t->text, &t->room, t->count + 1,
+                                sizeof(*t->text)) ||
+            (t->text[t->count] = strdup(text)) == NULL)
+            return REPORT_TEXTS_NONE;
+        e->value = ++t->count;
+        return (uint32_t)t->count - 1;
+    }
+}
+
+void report_texts_fini(struct report_texts *t) {
+    for (size_t i = 0; i < t->count; i++)
+        free(t->text[i]);
+    free(t->text);
+    tool_map_fini(&t->place);
+    *t = (struct report_texts){0};
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Texts of rows: what a site, or a stack, is called when rows are by function,
+ * line, file and so on.
+ *
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_LABELS_H
+#define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_LABELS_H
+
+#include "cmd/malloc_trace/report/report_suppress.h"
+#include "common/collections.h"
+#include "symbols/symbol_names.h"
+
+/* Meaning of the rows of a report. */
+enum report_by {
+    REPORT_BY_SITE,
+    REPORT_BY_FUNCTION,
+    REPORT_BY_LINE,
+    REPORT_BY_FILE,
+    REPORT_BY_MODULE,
+    REPORT_BY_LANGUAGE,
+    REPORT_BY_STACK,
+    REPORT_BY_SIZE,
+    REPORT_BY_THREAD
+};
+
+/* --- Texts ---------------------------------------------------------------- */
+
+#define REPORT_TEXTS_NONE UINT32_MAX
+
+/* A set of texts, numbered from 0 in order of arrival. A text keeps its address
+   until report_texts_fini. All zero is empty. */
+struct report_texts {
+    char **text;
+    size_t count, room;
+    struct tool_map place; /* number plus 1, by hash */
+    uint64_t seed;
+};
+
+/* The number of TEXT, which is copied if it is new. REPORT_TEXTS_NONE: out of
+   memory. */
+uint32_t report_texts_number(struct report_texts *t, const char *text);
+void report_texts_fini(struct report_texts *t);
+
+/* --- Labels --------------------------------------------------------------- */
+
+/* Labels of sites, each made once, as numbers in TEXTS. */
+struct report_labels {
+    struct report_texts *texts;
+    struct symbol_names *names;
+    const struct tool_sites *sites;
+    enum report_by by;
+    uint32_t *of_name; /* number of the text plus 1, by number of the name */
+    uint8_t *match;    /* suppressed, by index of the frame: 1 no, 2 yes, 3 in
+                          the stack that is being tested */
+    size_t name_room;
+    char *stack; /* text under construction */
+    size_t stack_room;
+};
+
+void report_labels_init(struct report_labels *l, struct report_texts *texts,
+                        struct symbol_names *names,
+                        const struct tool_sites *sites, enum report_by by);
+void report_labels_fini(struct report_labels *l);
+/* The number of the label of SITE: its innermost line of an interpreted
+   program, or else its innermost name. REPORT_TEXTS_NONE: out of memory. */
+uint32_t report_labels_site(struct report_labels *l, uint32_t site);
+/* Like report_labels_site, with all of the stack: "innermost < ... <
+   outermost". */
+uint32_t report_labels_stack(struct report_labels *l, uint32_t site);
+/* True if S has a pattern for function, file or module of a frame of SITE's
+   stack. S is the same one in all calls for L. */
+bool report_labels_match(struct report_labels *l,
+                         const struct report_suppressions *s, uint32_t site);
+
+/* The label of NAME, from malloc. NULL: out of memory. */
+char *report_labels_name(const struct symbol_name *name, enum report_by by);
+/* The label of SITE, from malloc. NULL: out of memory. */
+char *report_labels_location(struct symbol_names *names,
+                             const struct tool_sites *sites, enum report_by by,
+                             uint32_t site);
+
+/* Replaces newlines and other control characters of TEXT by "?"; returns
+   TEXT. */
+char *report_labels_one_line(char *text);
+
+#endif

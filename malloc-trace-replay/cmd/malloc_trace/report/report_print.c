@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/report/report_print.h"
+
+#include "base/check.h"
+#include "common/collections.h"
+#include "common/files.h"
+#include "common/main.h"
+#include "common/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Most threads below a row of the text. */
+#define SHARES_SHOWN 4u
+/* Columns of the text before the labels of rows, and of a line of callers. */
+#define TEXT_COLUMNS    82
+#define CALLERS_COLUMNS 100
+
+static size_t shown(const struct report_rows *r,
+                    const struct report_print_options *o) {
+    return r->count < o->top ? r->count : o->top;
+}
+
+static uint64_t mean_ns(const struct report_tally *t) {
+    return t->ended == 0 ? 0 : t->life_ns / t->ended;
+}
+
+static double mean_bytes(const struct report_tally *t) {
+    return t->ended == 0 ? 0 : t->life_bytes / (double)t->ended;
+}
+
+/* --- Text ----------------------------------------------------------------- */
+
+static void put_line(const struct report_tally *t, const char *location) {
+    struct tool_text a, b, c, d, e, f, g;
+    printf("%10s %13s %10s %13s %10s %10s %6s  %s\n",
+           tool_text_bytes(&a, t->bytes), tool_text_count(&b, t->calls),
+           tool_text_bytes(&c, t->live_bytes), tool_text_count(&d, t->live),
+           tool_text_bytes(&e, t->at_peak_bytes),
+           t->ended == 0 ? "-" : tool_text_ns(&f, mean_ns(t)),
+           t->calls == 0 ? "-" : tool_text_percent(&g, t->temporary, t->calls),
+           location);
+}
+
+static void put_change(double now, double before, bool bytes) {
+    struct tool_text t;
+    double change = now - before;
+    uint64_t size = (uint64_t)(change < 0 ? -change : change);
+    char text[40];
+    snprintf(text, sizeof(text), "%s%s",
+             change < 0   ? "-"
+             : change > 0 ? "+"
+                          : "",
+             bytes ? tool_text_bytes(&t, size) : tool_text_count(&t, size));
+    printf("%*s ", bytes ? 11 : 14, text);
+}
+
+static void put_difference(const struct report_tally *now,
+                           const struct report_tally *before,
+                           const char *location) {
+    put_change((double)now->bytes, (double)before->bytes, true);
+    put_change((double)now->calls, (double)before->calls, false);
+    put_change((double)now->live_bytes, (double)before->live_bytes, true);
+    put_change((double)now->live, (double)before->live, false);
+    put_change((double)now->at_peak_bytes, (double)before->at_peak_bytes, true);
+    printf(" %s\n", location);
+}
+
+static void print_differences(const struct report_rows *r,
+                              const struct report_print_options *o) {
+    printf("%11s %14s %11s %14s %11s  %s\n", "bytes", "calls", "live", "blocks",
+           "at peak", o->by);
+    put_difference(&r->total, &r->old_total, "all");
+    for (size_t i = 0; i < shown(r, o); i++)
+        put_difference(&r->row[i].sum, &r->row[i].old, r->row[i].location);
+}
+
+static void put_summary(const struct report_tally *all,
+                        const struct report_print_options *o,
+                        const char *name) {
+    struct tool_text text[4];
+    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n",
+           tool_text_shown(name), tool_text_bytes(&text[0], all->bytes),
+           tool_text_count(&text[1], all->calls),
+           tool_text_bytes(&text[2], all->live_bytes),
+           tool_text_count(&text[3], all->live), o->when);
+}
+
+void report_print_head(const struct report_rows *r,
+                       const struct report_tallies *t,
+                       const struct report_print_options *o) {
+    struct tool_text text[2];
+    char several[40];
+    snprintf(several, sizeof(several), "%u traces", t->traces);
+    put_summary(t->sampled ? &t->exact : &r->total, o,
+                t->traces > 1 ? several : o->name);
+    if (t->running)
+        printf("still being recorded: what follows is up to now\n");
+    if (t->traces > 1)
+        printf("peaks: %s, the sum of each one's\n",
+               tool_text_bytes(&text[0], t->peak_bytes));
+    else
+        printf("peak: %s after %s\n", tool_text_bytes(&text[0], t->peak_bytes),
+               tool_text_ns(&text[1], t->peak_ns > t->start_ns
+                                          ? t->peak_ns - t->start_ns
+                                          : 0));
+    if (t->sampled)
+        printf("what follows is estimated from %s samples, one in about %s\n",
+               tool_text_count(&text[0], r->total.samples),
+               tool_text_bytes(&text[1], t->mean));
+}
+
+/* Prints the largest stacks of the row at index ROW, with their shares of
+   ALL. */
+static void put_callers(size_t row, const char *location, double all,
+                        const struct report_print_options *o) {
+    const struct report_callers_top *top;
+    for (size_t i = 0; o->callers != NULL && all > 0 &&
+                       (top = report_callers_of(o->callers, row, i)) != NULL;
+         i++) {
+        /* A row that names the innermost function has it already. */
+        const char *first = report_stacks_text(&o->callers->stacks, top->node);
+        bool named = strncmp(location, first, strlen(first)) == 0;
+        char *text = report_callers_text(o->callers, row, i, named ? 1 : 0,
+                                         CALLERS_COLUMNS);
+        if (text != NULL)
+            printf("%*s%5.1f %% %s\n", TEXT_COLUMNS, "", 100 * top->value / all,
+                   text);
+        free(text);
+    }
+}
+
+/* Prints the largest shares of threads of ROW. */
+static void put_shares(const struct report_rows *r,
+                       const struct report_row *row,
+                       const struct report_print_options *o) {
+    size_t count;
+    const struct report_share **share =
+        report_rows_shares(r, row, o->sort, &count);
+    double all = report_rows_value(&row->sum, o->sort);
+    for (size_t i = 0; i < count && i < SHARES_SHOWN && all > 0; i++)
+        printf("%*s%5.1f %% by thread %s\n", TEXT_COLUMNS, "",
+               100 * report_rows_value(&share[i]->sum, o->sort) / all,
+               r->texts.text[share[i]->thread]);
+    if (count > SHARES_SHOWN)
+        printf("%*s        and %zu more threads\n", TEXT_COLUMNS, "",
+               count - SHARES_SHOWN);
+    free(share);
+}
+
+void report_print_rows(const struct report_rows *r,
+                       const struct report_print_options *o) {
+    struct tool_text text[1];
+    const struct report_tally *all = &r->total;
+    if (o->diff) {
+        print_differences(r, o);
+    } else {
+        printf("%10s %13s %10s %13s %10s %10s %6s  %s\n", "bytes", "calls",
+               "live", "blocks", "at peak", "mean life", "temp.", o->by);
+        put_line(all, "all");
+        for (size_t i = 0; i < shown(r, o); i++) {
+            put_line(&r->row[i].sum, r->row[i].location);
+            put_callers(i, r->row[i].location,
+                        report_rows_value(&r->row[i].sum, o->sort), o);
+            put_shares(r, &r->row[i], o);
+        }
+    }
+    if (shown(r, o) < r->count)
+        printf("%s more rows; --top=%zu shows all\n",
+               tool_text_count(&text[0], r->count - shown(r, o)), r->count);
+}
+
+void report_print_columns(const struct report_rows *r,
+                          const struct report_print_options *o) {
+    /* Differences may be negative; without another trace the old sums are 0. */
+    for (size_t i = 0; i < shown(r, o); i++) {
+        const struct report_row *row = &r->row[i];
+        printf("%16" PRId64 " %12" PRId64 " %s\n",
+               (int64_t)(row->sum.bytes - row->old.bytes),
+               (int64_t)(row->sum.calls - row->old.calls), row->location);
+    }
+}
+
+/* --- CSV ------------------------------------------------------------------ */
+
+void report_print_csv_text(FILE *f, const char *text) {
+    if (strpbrk(text, "\",\n\r") == NULL) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static void put_csv(FILE *f, const struct report_tally *t, bool sampled) {
+    fprintf(f,
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+            ",%" PRIu64 ",%.0f,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+            t->bytes, t->calls, t->live_bytes, t->live, t->at_peak_bytes,
+            t->at_peak, t->ended, t->temporary, t->foreign, mean_ns(t),
+            t->life_ns_max, mean_bytes(t), t->life_bytes_max, t->largest,
+            t->failed);
+    if (sampled)
+        fprintf(f, ",%" PRIu64, t->samples);
+}
+
+/* Writes a line for each thread of ROW. */
+static void put_csv_shares(FILE *f, const struct report_rows *r,
+                           const struct report_row *row,
+                           const struct report_tallies *t,
+                           const struct report_print_options *o) {
+    size_t count;
+    const struct report_share **share =
+        report_rows_shares(r, row, o->sort, &count);
+    for (size_t i = 0; i < count; i++) {
+        report_print_csv_text(f, row->location);
+        put_csv(f, &share[i]->sum, t->sampled);
+        fputc(',', f);
+        report_print_csv_text(f, r->texts.text[share[i]->thread]);
+        fputc('\n', f);
+    }
+    free(share);
+}
+
+bool report_print_csv(const struct report_rows *r,
+                      const struct report_tallies *t,
+                      const struct report_print_options *o, const char *file) {
+    FILE *f = tool_file_stream(file);
+    if (f == NULL)
+        return false;
+    fprintf(f,
+            "%s,bytes,calls,live_bytes,live_blocks,peak_bytes,peak_blocks,"
+            "ended,temporary,freed_by_others,life_ns_mean,life_ns_max,"
+            "life_bytes_mean,life_bytes_max,largest,failed%s%s%s\n",
+            o->by, t->sampled ? ",samples" : "",
+            o->diff ? ",old_bytes,old_calls,old_live_bytes" : "",
+            t->options.threads ? ",thread" : "");
+    for (size_t i = 0; i < shown(r, o); i++) {
+        if (t->options.threads) {
+            put_csv_shares(f, r, &r->row[i], t, o);
+            continue;
+        }
+        report_print_csv_text(f, r->row[i].location);
+        put_csv(f, &r->row[i].sum, t->sampled);
+        if (o->diff)
+            fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, r->row[i].old.bytes,
+                    r->row[i].old.calls, r->row[i].old.live_bytes);
+        fputc('\n', f);
+    }
+    return tool_file_stream_end(f, file);
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void put_json(struct tool_json *j, const struct report_tally *t) {
+    tool_json_u64(j, "bytes", t->bytes);
+    tool_json_u64(j, "calls", t->calls);
+    tool_json_u64(j, "live_bytes", t->live_bytes);
+    tool_json_u64(j, "live_blocks", t->live);
+    tool_json_u64(j, "peak_bytes", t->at_peak_bytes);
+    tool_json_u64(j, "peak_blocks", t->at_peak);
+    tool_json_u64(j, "ended", t->ended);
+    tool_json_u64(j, "temporary", t->temporary);
+    tool_json_u64(j, "freed_by_others", t->foreign);
+    tool_json_u64(j, "life_ns_mean", mean_ns(t));
+    tool_json_u64(j, "life_ns_max", t->life_ns_max);
+    tool_json_double(j, "life_bytes_mean", mean_bytes(t));
+    tool_json_u64(j, "life_bytes_max", t->life_bytes_max);
+    tool_json_u64(j, "largest", t->largest);
+    tool_json_u64(j, "failed", t->failed);
+}
+
+static void put_json_old(struct tool_json *j, const struct report_tally *old) {
+    tool_json_u64(j, "old_bytes", old->bytes);
+    tool_json_u64(j, "old_calls", old->calls);
+    tool_json_u64(j, "old_live_bytes", old->live_bytes);
+}
+
+static void put_json_shares(struct tool_json *j, const struct report_rows *r,
+                            const struct report_row *row,
+                            const struct report_print_options *o) {
+    size_t count;
+    const struct report_share **share =
+        report_rows_shares(r, row, o->sort, &count);
+    tool_json_begin_array(j, "threads");
+    for (size_t i = 0; i < count; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "thread", r->texts.text[share[i]->thread]);
+        put_json(j, &share[i]->sum);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+    free(share);
+}
+
+static void put_json_callers(struct tool_json *j, size_t row,
+                             const struct report_print_options *o) {
+    const struct report_stacks *s = &o->callers->stacks;
+    const struct report_callers_top *top;
+    tool_json_begin_array(j, "stacks");
+    for (size_t i = 0; (top = report_callers_of(o->callers, row, i)) != NULL;
+         i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_double(j, "value", top->value);
+        tool_json_begin_array(j, "frames");
+        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
+            tool_json_string(j, NULL, report_stacks_text(s, n));
+        tool_json_end_array(j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+void report_print_json(const struct report_rows *r,
+                       const struct report_tallies *t,
+                       const struct report_print_options *o,
+                       struct tool_json *j) {
+    tool_json_string(j, "file", o->name);
+    tool_json_string(j, "by", o->by);
+    tool_json_string(j, "live", o->when);
+    tool_json_u64(j, "sited_calls", t->sited);
+    tool_json_u64(j, "trace_peak_bytes", t->peak_bytes);
+    tool_json_u64(j, "traces", t->traces);
+    tool_json_bool(j, "still_being_recorded", t->running);
+    tool_json_bool(j, "estimated", t->sampled);
+    if (t->sampled) {
+        tool_json_u64(j, "mean_bytes_between_samples", t->mean);
+        tool_json_begin_object(j, "exact_total");
+        put_json(j, &t->exact);
+        tool_json_end_object(j);
+    }
+    tool_json_begin_object(j, "total");
+    put_json(j, &r->total);
+    if (o->diff)
+        put_json_old(j, &r->old_total);
+    tool_json_end_object(j);
+    tool_json_begin_array(j, "rows");
+    for (size_t i = 0; i < shown(r, o); i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "location", r->row[i].location);
+        put_json(j, &r->row[i].sum);
+        if (t->sampled)
+            tool_json_u64(j, "samples", r->row[i].sum.samples);
+        if (t->options.threads)
+            put_json_shares(j, r, &r->row[i], o);
+        if (o->callers != NULL)
+            put_json_callers(j, i, o);
+        if (o->diff)
+            put_json_old(j, &r->row[i].old);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+/* --- The tree of calls ---------------------------------------------------- */
+
+/* Sums of a frame and all that it called. */
+struct figures {
+    uint64_t bytes, calls, live_bytes, live;
+    double value; /* the figure that is sorted by */
+};
+
+struct tree {
+    const struct report_stacks *s;
+    const struct report_print_options *o;
+    struct figures *now, *old; /* by node; OLD is NULL without --diff */
+    uint32_t *child, *next; /* first child and next sibling, by node; 0: none */
+    double least;           /* value of a branch that is shown */
+    /* frames still to show, the last one first */
+    struct step {
+        uint32_t node, depth, indent;
+        bool folded; /* same figures as the frame that called it */
+    } * step;
+    size_t steps, step_room;
+    uint32_t *list; /* children of a node, sorted */
+    size_t list_room;
+    uint64_t left_out;
+};
+
+/* --- Making --------------------------------------------------------------- */
+
+static struct figures figures_of(const struct report_tally *t,
+                                 enum report_sort sort) {
+    /* Means have no sums. */
+    if (sort == REPORT_SORT_AGE)
+        sort = REPORT_SORT_BYTES;
+    return (struct figures){t->bytes, t->calls, t->live_bytes, t->live,
+                            report_rows_value(t, sort)};
+}
+
+static void add_figures(struct figures *to, const struct figures *from) {
+    to->bytes += from->bytes;
+    to->calls += from->calls;
+    to->live_bytes += from->live_bytes;
+    to->live += from->live;
+    to->value += from->value;
+}
+
+static double value_of(const struct tree *t, uint32_t node) {
+    return t->now[node].value - (t->old == NULL ? 0 : t->old[node].value);
+}
+
+static void fini_tree(struct tree *t) {
+    free(t->now);
+    free(t->old);
+    free(t->child);
+    free(t->next);
+    free(t->step);
+    free(t->list);
+}
+
+/* Sums up from the last node to the first: a node stands behind its parent. */
+static void sum_up_tree(struct tree *t) {
+    const struct report_stacks *s = t->s;
+    for (size_t i = s->count; i-- > 0;) {
+        const struct report_stacks_node *n = &s->node[i];
+        if (n->sum != 0) {
+            struct figures own = figures_of(&s->sum[n->sum - 1], t->o->sort);
+            add_figures(&t->now[i], &own);
+        }
+        if (t->old != NULL && n->old != 0) {
+            struct figures own = figures_of(&s->sum[n->old - 1], t->o->sort);
+            add_figures(&t->old[i], &own);
+        }
+        if (i == 0)
+            break;
+        add_figures(&t->now[n->parent], &t->now[i]);
+        if (t->old != NULL)
+            add_figures(&t->old[n->parent], &t->old[i]);
+        t->next[i] = t->child[n->parent];
+        t->child[n->parent] = (uint32_t)i;
+    }
+}
+
+/* True if the root has the sums of all stacks. */
+static bool root_adds_up(const struct tree *t) {
+    uint64_t bytes = 0, calls = 0;
+    for (size_t i = 0; i < t->s->sums; i++) {
+        bytes += t->s->sum[i].bytes;
+        calls += t->s->sum[i].calls;
+    }
+    if (t->old != NULL) {
+        bytes -= t->old[0].bytes;
+        calls -= t->old[0].calls;
+    }
+    return bytes == t->now[0].bytes && calls == t->now[0].calls;
+}
+
+static bool make_tree(struct tree *t, const struct report_stacks *s,
+                      const struct report_print_options *o, double share) {
+    *t = (struct tree){.s = s, .o = o};
+    t->now = calloc(s->count, sizeof(*t->now));
+    t->old = o->diff ? calloc(s->count, sizeof(*t->old)) : NULL;
+    t->child = calloc(s->count, sizeof(*t->child));
+    t->next = calloc(s->count, sizeof(*t->next));
+    if (t->now == NULL || (t->old == NULL && o->diff) || t->child == NULL ||
+        t->next == NULL) {
+        fini_tree(t);
+        return false;
+    }
+    sum_up_tree(t);
+    TCM_ASSERT(root_adds_up(t));
+    t->least =
+        share * fmax(t->now[0].value, t->old == NULL ? 0 : t->old[0].value);
+    return true;
+}
+
+/* --- Walking -------------------------------------------------------------- */
+
+static int compare_nodes(const void *a, const void *b, void *ctx) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    double p = fabs(value_of(ctx, x)), q = fabs(value_of(ctx, y));
+    return p != q ? (p > q ? 1 : -1) : (x < y) - (x > y);
+}
+
+/* Adds the frames that FROM called to the steps, the largest one last. False:
+   out of memory. */
+static bool add_steps(struct tree *t, const struct step *from) {
+    size_t count = 0;
+    for (uint32_t i = t->child[from->node]; i != 0; i = t->next[i]) {
+        if (fabs(value_of(t, i)) < t->least) {
+            t->left_out++;
+            continue;
+        }
+        if (!tool_array_reserve(&t->list, &t->list_room, count + 1,
+                                sizeof(*t->list)))
+            return false;
+        t->list[count++] = i;
+    }
+    if (count != 0)
+        qsort_r(t->list, count, sizeof(*t->list), compare_nodes, t);
+    if (!tool_array_reserve(&t->step, &t->step_room, t->steps + count,
+                            sizeof(*t->step)))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct figures *one = &t->now[t->list[i]],
+                             *all = &t->now[from->node];
+        bool folded = from->node != 0 && t->old == NULL &&
+                      one->bytes == all->bytes && one->calls == all->calls &&
+                      one->live_bytes == all->live_bytes;
+        t->step[t->steps++] = (struct step){
+            t->list[i], from->depth + 1,
+            from->indent + (folded || from->node == 0 ? 0 : 2), folded};
+    }
+    return true;
+}
+
+/* Takes the next frame to show. False: none is left, or, with T->steps
+   SIZE_MAX, out of memory. */
+static bool next_step(struct tree *t, struct step *step) {
+    if (t->steps == 0)
+        return false;
+    *step = t->step[--t->steps];
+    TCM_ASSERT(step->node != 0 && step->node < t->s->count);
+    if (add_steps(t, step))
+        return true;
+    t->steps = SIZE_MAX;
+    return false;
+}
+
+static bool begin_steps(struct tree *t) {
+    return add_steps(t, &(struct step){0});
+}
+
+/* --- Text ----------------------------------------------------------------- */
+
+static const char *change_text(char text[40], double now, double before,
+                               bool bytes) {
+    struct tool_text t;
+    uint64_t size = (uint64_t)fabs(now - before);
+    snprintf(text, 40, "%s%s",
+             now < before   ? "-"
+             : now > before ? "+"
+                            : "",
+             bytes ? tool_text_bytes(&t, size) : tool_text_count(&t, size));
+    return text;
+}
+
+static void put_tree_figures(const struct tree *t, uint32_t node) {
+    const struct figures *f = &t->now[node];
+    struct tool_text text[4];
+    char changed[4][40];
+    if (t->old == NULL) {
+        double all = t->now[0].value;
+        printf("%10s %13s %10s %13s %6.1f %%  ",
+               tool_text_bytes(&text[0], f->bytes),
+               tool_text_count(&text[1], f->calls),
+               tool_text_bytes(&text[2], f->live_bytes),
+               tool_text_count(&text[3], f->live),
+               all > 0 ? 100 * f->value / all : 0);
+        return;
+    }
+    const struct figures *g = &t->old[node];
+    printf("%11s %14s %11s %14s  ",
+           change_text(changed[0], (double)f->bytes, (double)g->bytes, true),
+           change_text(changed[1], (double)f->calls, (double)g->calls, false),
+           change_text(changed[2], (double)f->live_bytes, (double)g->live_bytes,
+                       true),
+           change_text(changed[3], (double)f->live, (double)g->live, false));
+}
+
+bool report_tree_print(const struct report_stacks *s,
+                       const struct report_print_options *o, double share) {
+    struct tree t;
+    struct step step;
+    struct tool_text text;
+    size_t lines = 0;
+    if (!make_tree(&t, s, o, share))
+        return false;
+    if (o->diff)
+        printf("%11s %14s %11s %14s  %s\n", "bytes", "calls", "live", "blocks",
+               "frames, outermost first");
+    else
+        printf("%10s %13s %10s %13s %8s  %s\n", "bytes", "calls", "live",
+               "blocks", "share", "frames, outermost first");
+    put_tree_figures(&t, 0);
+    puts("all");
+    bool good = begin_steps(&t);
+    while (good && lines < o->top && next_step(&t, &step)) {
+        if (step.folded)
+            printf("%62s%*s> %s\n", "", (int)step.indent, "",
+                   report_stacks_text(s, step.node));
+        else {
+            put_tree_figures(&t, step.node);
+            printf("%*s%s\n", (int)step.indent, "",
+                   report_stacks_text(s, step.node));
+        }
+        lines++;
+    }
+    good = good && t.steps != SIZE_MAX;
+    if (good && t.steps != 0)
+        printf("more frames; --top=N shows N\n");
+    if (good && t.left_out != 0)
+        printf("branches with less than %.3g %% are left out: %s; --share=0 "
+               "shows all\n",
+               100 * share, tool_text_count(&text, t.left_out));
+    fini_tree(&t);
+    return good;
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+bool report_tree_json(const struct report_stacks *s,
+                      const struct report_print_options *o, double share,
+                      struct tool_json *j) {
+    struct tree t;
+    struct step step;
+    if (!make_tree(&t, s, o, share))
+        return false;
+    tool_json_begin_array(j, "tree");
+    bool good = begin_steps(&t);
+    while (good && next_step(&t, &step)) {
+        const struct figures *f = &t.now[step.node];
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "frame", report_stacks_text(s, step.node));
+        tool_json_u64(j, "depth", step.depth);
+        tool_json_u64(j, "bytes", f->bytes);
+        tool_json_u64(j, "calls", f->calls);
+        tool_json_u64(j, "live_bytes", f->live_bytes);
+        tool_json_u64(j, "live_blocks", f->live);
+        if (t.old != NULL) {
+            f = &t.old[step.node];
+            tool_json_u64(j, "old_bytes", f->bytes);
+            tool_json_u64(j, "old_calls", f->calls);
+            tool_json_u64(j, "old_live_bytes", f->live_bytes);
+        }
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+    good = good && t.steps != SIZE_MAX;
+    fini_tree(&t);
+    return good;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A module is opened when its first site is named. libdwfl finds separate debug
+ * files: by build id, by the name that the file has for its debug file, and
+ * through debuginfod if DEBUGINFOD_URLS is set.
+ */
+#include "symbols/symbol_modules.h"
+
+#include "common/main.h"
+#include "symbols/symbol_table.h"
+
+#include <elfutils/libdwfl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEBUG_FOLDER "/usr/lib/debug"
+/* Lowest address of modules that libdwfl looks for by build id. */
+#define FOUND_AT ((uint64_t)1 << 56)
+
+struct opened {
+    bool tried;        /* to find FILE */
+    bool loaded;       /* DEBUG and SYMBOLS */
+    Dwfl_Module *file; /* NULL: not found */
+    Dwarf_Addr bias;   /* added to the file's addresses in DEBUG */
+    struct symbol_debug *debug;
+    struct symbol_table symbols;
+};
+
+struct symbol_modules {
+    const struct tool_sites *sites;
+    const char *folder;
+    char *debug_path; /* libdwfl's list of folders */
+    Dwfl_Callbacks callbacks;
+    Dwfl *dwfl;
+    uint64_t next_address; /* of the next module looked for by build id */
+    struct opened *opened; /* by place of the module */
+};
+
+struct symbol_modules *symbol_modules_new(const struct tool_sites *sites,
+                                          const char *folder) {
+    struct symbol_modules *m = calloc(1, sizeof(*m));
+    char whole[PATH_MAX];
+    if (m == NULL)
+        return NULL;
+    m->sites = sites;
+    m->folder = folder;
+    m->next_address = FOUND_AT;
+    m->callbacks = (Dwfl_Callbacks){
+        .find_elf = dwfl_build_id_find_elf,
+        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .section_address = dwfl_offline_section_address,
+        .debuginfo_path = &m->debug_path,
+    };
+    if (folder != NULL && realpath(folder, whole) != NULL &&
+        strchr(whole, ':') == NULL &&
+        asprintf(&m->debug_path, ":.debug:%s:" DEBUG_FOLDER, whole) < 0)
+        m->debug_path = NULL;
+    m->dwfl = dwfl_begin(&m->callbacks);
+    m->opened = calloc(sites->modules.count + 1, sizeof(*m->opened));
+    if (m->dwfl == NULL || m->opened == NULL) {
+        symbol_modules_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void symbol_modules_free(struct symbol_modules *m) {
+    if (m == NULL)
+        return;
+    for (size_t i = 0; m->opened != NULL && i < m->sites->modules.count; i++) {
+        symbol_debug_free(m->opened[i].debug);
+        symbol_table_fini(&m->opened[i].symbols);
+    }
+    if (m->dwfl != NULL)
+        dwfl_end(m->dwfl);
+    free(m->opened);
+    free(m->debug_path);
+    free(m);
+}
+
+/* --- Files ---------------------------------------------------------------- */
+
+/* True if the file of M is the recorded build. A file without build id is taken
+   for it. */
+static bool is_recorded(Dwfl_Module *m, const struct tool_module *module) {
+    const unsigned char *id;
+    GElf_Addr address;
+    Dwarf_Addr bias;
+    if (dwfl_module_getelf(m, &bias) == NULL)
+        return false;
+    int length = dwfl_module_build_id(m, &id, &address);
+    return length <= 0 || module->build_id_length == 0 ||
+           (length == module->build_id_length &&
+            memcmp(id, module->build_id, (size_t)length) == 0);
+}
+
+struct named {
+    const char *path;
+    Dwfl_Module *file;
+};
+
+static int is_named(Dwfl_Module *file, void **data, const char *name,
+                    Dwarf_Addr start, void *ctx) {
+    struct named *n = ctx;
+    (void)data;
+    if (start >= FOUND_AT || strcmp(name, n->path) != 0)
+        return DWARF_CB_OK;
+    n->file = file;
+    return DWARF_CB_ABORT;
+}
+
+static Dwfl_Module *open_file(struct symbol_modules *m,
+                              const struct tool_module *module,
+                              const char *path) {
+    struct named old = {path, NULL};
+    struct stat st;
+    /* A trace may name a device or a pipe. */
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return NULL;
+    /* A second report of a program with fixed addresses, as from the trace of
+       another process, makes libdwfl drop the first one. */
+    dwfl_getmodules(m->dwfl, is_named, &old, 0);
+    Dwfl_Module *file = old.file;
+    if (file == NULL) {
+        dwfl_report_begin_add(m->dwfl);
+        file = dwfl_report_offline(m->dwfl, path, path, -1);
+        dwfl_report_end(m->dwfl, NULL, NULL);
+    }
+    if (file == NULL || is_recorded(file, module))
+        return file;
+    tool_warn("%s is another build than the one that was recorded", path);
+    return NULL;
+}
+
+static Dwfl_Module *open_in_folder(struct symbol_modules *m,
+                                   const struct tool_module *module) {
+    const char *slash = strrchr(module->path, '/');
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", m->folder, module->path);
+    Dwfl_Module *file = open_file(m, module, path);
+    if (file != NULL || slash == NULL)
+        return file;
+    snprintf(path, sizeof(path), "%s/%s", m->folder, slash + 1);
+    return open_file(m, module, path);
+}
+
+/* Opens the debug file alone, which has the module's addresses, too. */
+static Dwfl_Module *open_debug_file(struct symbol_modules *m,
+                                    const struct tool_module *module,
+                                    const char *folder) {
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/.build-id/%02x/", folder,
+                     module->build_id[0]);
+    for (unsigned i = 1; i < module->build_id_length && n < PATH_MAX - 16; i++)
+        n += snprintf(path + n, 3, "%02x", module->build_id[i]);
+    if (n >= PATH_MAX - 16)
+        return NULL;
+    memcpy(path + n, ".debug", sizeof(".debug"));
+    return open_file(m, module, path);
+}
+
+/* Lets libdwfl search by build id, also with debuginfod. */
+static Dwfl_Module *open_by_build_id(struct symbol_modules *m,
+                                     const struct tool_module *module) {
+    uint64_t bytes =
+        module->end > module->start ? module->end - module->start : 1;
+    Dwarf_Addr bias;
+    if (module->build_id_length < 2 || bytes >> 48 != 0)
+        return NULL;
+    dwfl_report_begin_add(m->dwfl);
+    Dwfl_Module *file = dwfl_report_module(
+        m->dwfl, module->path, m->next_address, m->next_address + bytes);
+    m->next_address += bytes + ((uint64_t)1 << 32);
+    if (file != NULL)
+        dwfl_module_report_build_id(file, module->build_id,
+                                    module->build_id_length, 0);
+    dwfl_report_end(m->dwfl, NULL, NULL);
+    if (file != NULL && dwfl_module_getelf(file, &bias) != NULL &&
+        is_recorded(file, module))
+        return file;
+    file = m->folder == NULL ? NULL : open_debug_file(m, module, m->folder);
+    return file != NULL ? file : open_debug_file(m, module, DEBUG_FOLDER);
+}
+
+static void open_module(struct symbol_modules *m,
+                        const struct tool_module *module, struct opened *o) {
+    o->tried = true;
+    if (module->path == NULL)
+        return;
+    if (module->path[0] == '/')
+        o->file = open_file(m, module, module->path);
+    if (o->file == NULL && m->folder != NULL)
+        o->file = open_in_folder(m, module);
+    if (o->file == NULL)
+        o->file = open_by_build_id(m, module);
+}
+
+/* --- Addresses ------------------------------------------------------------ */
+
+static bool is_code(const GElf_Sym *s) {
+    unsigned type = GELF_ST_TYPE(s->st_info);
+    return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) &&
+           s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS;
+}
+
+static uint32_t rank_of(const GElf_Sym *s) {
+    unsigned bind = GELF_ST_BIND(s->st_info);
+    return (s->st_size != 0 ? 4u : 0u) + (bind == STB_GLOBAL ? 2u
+                                          : bind == STB_WEAK ? 1u
+                                                             : 0u);
+}
+
+static void read_symbols(struct opened *o) {
+    int count = dwfl_module_getsymtab(o->file);
+    for (int i = 1; i < count; i++) {
+        GElf_Sym s;
+        GElf_Addr address;
+        const char *name =
+            dwfl_module_getsym_info(o->file, i, &s, &address, NULL, NULL, NULL);
+        if (name == NULL || name[0] == '\0' || !is_code(&s))
+            continue;
+        struct symbol symbol = {address, s.st_size, name, rank_of(&s)};
+        if (!symbol_table_add(&o->symbols, &symbol))
+            break; /* out of memory: fewer names */
+    }
+    symbol_table_sort(&o->symbols);
+}
+
+static void load_names(struct opened *o) {
+    Dwarf *dwarf = dwfl_module_getdwarf(o->file, &o->bias);
+    o->loaded = true;
+    if (dwarf != NULL)
+        o->debug = symbol_debug_new(dwarf);
+    read_symbols(o);
+}
+
+unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
+                             uint64_t offset,
+                             struct symbol_frame frame[SYMBOL_DEPTH]) {
+    size_t at = tool_ids_find(&m->sites->modules, number);
+    Dwarf_Addr bias;
+    unsigned count = 0;
+    if (at == SIZE_MAX)
+        return 0;
+    struct opened *o = &m->opened[at];
+    if (!o->tried)
+        open_module(m, &m->sites->module[at], o);
+    if (o->file == NULL || dwfl_module_getelf(o->file, &bias) == NULL)
+        return 0;
+    if (!o->loaded)
+        load_names(o);
+    if (o->debug != NULL)
+        count = symbol_debug_find(o->debug, offset + bias - o->bias, frame);
+    const char *known = count == 0 ? NULL : frame[count - 1].function;
+    if (known != NULL && known[0] == '_')
+        return count;
+    /* DWARF has no linker's name for a C++ function in an unnamed namespace:
+       its symbol has the namespace. */
+    const struct symbol *s = symbol_table_find(&o->symbols, offset + bias);
+    if (s == NULL || (known != NULL && (strncmp(s->name, "_Z", 2) != 0 ||
+                                        strstr(s->name, known) == NULL)))
+        return count;
+    if (count == 0)
+        frame[count++] = (struct symbol_frame){0};
+    frame[count - 1].function = s->name;
+    return count;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files of recorded programs and libraries, and the frames at an address in
+ * them. A file is searched where it was recorded, then in the user's folder,
+ * then by build id. A build without elfutils finds nothing
+ * (symbols/symbol_stubs.c).
+ *
+ * Threads: none shared.
+ */
+#ifndef TOOL_SYMBOLS_SYMBOL_MODULES_H
+#define TOOL_SYMBOLS_SYMBOL_MODULES_H
+
+#include "model/sites.h"
+#include "symbols/symbol_debug.h"
+
+struct symbol_modules;
+
+/* SITES outlives the result. FOLDER: the user's, or NULL. NULL: out of
+   memory. */
+struct symbol_modules *symbol_modules_new(const struct tool_sites *sites,
+                                          const char *folder);
+void symbol_modules_free(struct symbol_modules *m);
+/* Fills FRAME for the byte OFFSET of module NUMBER, innermost function first;
+   returns the number of frames, 0 if nothing is known. Texts live until
+   symbol_modules_free. */
+unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
+                             uint64_t offset,
+                             struct symbol_frame frame[SYMBOL_DEPTH]);
+
+#endif
