@@ -277,7 +277,7 @@ static bool text_read_result(const char **p, const char *end, uint64_t *v) {
     format_scan_blanks(p, end);
     if (!format_scan_char(p, end, ')'))
         return false;
-    format_scan_blanks(p, end);
+    (void)format_scan_char(p, end, ' '); /* ltrace has more blanks */
     return format_scan_char(p, end, '=') && text_read_pointer(p, end, v);
 }
 
@@ -295,7 +295,11 @@ static bool text_read_call(const char **p, const char *end,
         if (!text_read_pointer(p, end, &e->old))
             return false;
         format_scan_blanks(p, end);
-        return format_scan_char(p, end, ')');
+        if (!format_scan_char(p, end, ')'))
+            return false;
+        const char *at = *p;
+        format_scan_blanks(&at, end);
+        return at == end || *at != '='; /* ltrace has "= <void>" */
     }
     e->kind = FORMAT_REALLOC;
     e->call = MTF_CALL_REALLOC;

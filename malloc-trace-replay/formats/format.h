@@ -212,6 +212,7 @@ struct format_type {
     X(rep)                                                                     \
     X(wee_alloc)                                                               \
     X(cmt_text)                                                                \
+    X(ltrace)                                                                  \
     X(mwrap)                                                                   \
     X(webkit_ops)                                                              \
     X(cmt)                                                                     \

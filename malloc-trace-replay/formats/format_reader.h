@@ -159,6 +159,21 @@ static inline bool format_scan_next_hex(const char **p, const char *end,
     return format_scan_hex(p, end, v);
 }
 
+/* Seconds with a decimal point. *NS: nanoseconds. */
+static inline bool format_scan_seconds(const char **p, const char *end,
+                                       uint64_t *ns) {
+    uint64_t seconds, fraction = 0, unit = 1000000000u;
+    if (!format_scan_u64(p, end, &seconds) ||
+        seconds >= UINT64_MAX / 1000000000u || !format_scan_char(p, end, '.'))
+        return false;
+    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
+        unit /= 10;
+        fraction += unit * (uint64_t)(**p - '0');
+    }
+    *ns = seconds * 1000000000u + fraction;
+    return true;
+}
+
 /* *V = A * B. False: the product does not fit. */
 static inline bool format_scan_product(uint64_t a, uint64_t b, uint64_t *v) {
     return !__builtin_mul_overflow(a, b, v);

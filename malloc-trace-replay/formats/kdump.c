@@ -16,20 +16,6 @@ struct state {
     struct format_processes processes;
 };
 
-/* Takes seconds with a decimal point. */
-static bool scan_time(const char **p, const char *end, uint64_t *ns) {
-    uint64_t seconds, fraction = 0, unit = 1000000000u;
-    if (!format_scan_u64(p, end, &seconds) ||
-        seconds >= UINT64_MAX / 1000000000u || !format_scan_char(p, end, '.'))
-        return false;
-    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
-        unit /= 10;
-        fraction += unit * (uint64_t)(**p - '0');
-    }
-    *ns = seconds * 1000000000u + fraction;
-    return *p == end || **p == ' ';
-}
-
 /* Finds the column "USER" and the two blanks behind it; NULL: there is none. */
 static const char *find_user(const char *p, const char *end) {
     const char *found;
@@ -53,7 +39,8 @@ static void read_columns(const char *p, const char *end,
         e->thread = tid;
     for (p = end; p > from && p[-1] != ' '; p--)
         ;
-    if (p > from && scan_time(&p, end, &e->time_ns))
+    if (p > from && format_scan_seconds(&p, end, &e->time_ns) &&
+        (p == end || *p == ' '))
         e->flags |= FORMAT_TIMED;
 }
 

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Formats of other programs beside the programs: each one that is installed
+# records a program whose calls are known, and the recording has them.
+. "$top_srcdir/tests/lib/harness.sh"
+need "$malloc_trace" "$built/formats/tools_target"
+[ "${TCM_SANITIZED:-no}" = no ] ||
+    skip_all "the sanitizers' runtime replaces malloc"
+target=$built/formats/tools_target
+
+# calls TEXT: the calls of the target in a trace as text, by their sizes.
+calls() {
+    awk '
+        function known(size) { return size >= 100001 && size <= 100009 }
+        { sub(/ moved$/, "") }
+        /^slot [0-9]+ = / {
+            slot = $2
+            call = $4
+            sub(/\(.*/, "", call)
+            text = $0
+            sub(/^[^(]*\(/, "", text)
+            if (text ~ /^slot /) {
+                if (known(size[slot]))
+                    print "-" size[slot]
+                sub(/^slot [0-9]+, /, "", text)
+            }
+            sub(/^NULL, /, "", text)
+            size[slot] = text + 0
+            if (known(size[slot]))
+                print "+" size[slot], call
+        }
+        /^[a-z_]*(free|delete)[^ ]*\(slot / {
+            slot = $0
+            sub(/^.*\(slot /, "", slot)
+            slot += 0
+            if (known(size[slot]))
+                print "-" size[slot]
+            size[slot] = 0
+        }' "$1"
+}
+cat >want <<'END'
++100001 malloc
++100002 calloc
+-100001
++100003 realloc
++100004 posix_memalign
++100005 memalign
++100006 memalign
++100007 malloc
+-100003
++100008 realloc
+-100008
++100009 malloc
+-100004
+-100005
+-100006
+-100007
+END
+
+# recorded TOOL FORMAT STATUS: the file log, in FORMAT, has the calls.
+recorded() {
+    fails_with "$1: converted" "$3" "$malloc_trace" convert --to text log text
+    cp "$err" said
+    like "$1: its format" said "from $2"
+    # One function of the C library has both names.
+    calls text | sed 's/ aligned_alloc$/ memalign/' >got
+    check "$1: the calls of the target" diff want got
+}
+
+# ltrace prints all calls, wherever they come from, if the names are those of
+# the functions themselves (-x).
+family='malloc+calloc+realloc+posix_memalign+aligned_alloc+memalign+free'
+cat >ltrace.conf <<'END'
+addr malloc(ulong);
+addr calloc(ulong, ulong);
+addr realloc(addr, ulong);
+int posix_memalign(+addr*, ulong, ulong);
+addr aligned_alloc(ulong, ulong);
+addr memalign(ulong, ulong);
+void free(addr);
+END
+if have ltrace && ltrace -o log true >/dev/null 2>&1; then
+    for options in -t -ttt -r "-i -T -n 2"; do
+        # shellcheck disable=SC2086
+        ltrace -f -L -F ltrace.conf $options -x "$family@libc.so*" -o log \
+            "$target" >/dev/null 2>&1
+        # What the C library keeps of a thread is freed at its end, unseen.
+        "$malloc_trace" convert -q log p 2>"$err"
+        recorded "ltrace $options" "ltrace log" $?
+        is "ltrace $options: no line is strange" \
+            "$(grep -c 'unreadable\|not a line' said)" 0
+        like "ltrace $options: two threads" text '^thread 2 starts, kernel id '
+    done
+    ltrace -f -F ltrace.conf -o log "$target" >/dev/null 2>&1
+    recorded "ltrace of the program's own calls" "ltrace log" 0
+else
+    skip "ltrace" "it is not installed, or may not trace"
+fi
+tap_end
