@@ -12,7 +12,6 @@
 #include "common/input.h"
 #include "model/live.h"
 #include "trace/raw.h"
-#include "trace/raw_threads.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
 

@@ -117,7 +117,7 @@ struct demux_thread {
     bool waits; /* for the birth of waits_for */
     bool late_wait;
     uint64_t waits_for;
-    struct demux_thread *next_waiter, **waiter_at; /* waiters.h */
+    struct demux_thread *next_waiter, **waiter_at; /* of emit */
     struct tcm_dlist look; /* in a list of struct order_stall, or none */
 };
 

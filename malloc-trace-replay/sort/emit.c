@@ -8,10 +8,106 @@
 #include "sort/emit.h"
 
 #include "base/check.h"
+#include "common/collections.h"
 #include "traceformat/proc_writer.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* --- Waiters -------------------------------------------------------------- */
+
+#define BUCKETS_FIRST 64u
+
+static struct demux_thread **bucket_of(const struct waiters *w,
+                                       uint64_t token) {
+    return &w->bucket[tool_hash(token, w->seed) & w->mask];
+}
+
+static bool waiters_init(struct waiters *w) {
+    memset(w, 0, sizeof(*w));
+    w->seed = tool_hash_seed();
+    w->mask = BUCKETS_FIRST - 1;
+    w->bucket = calloc(BUCKETS_FIRST, sizeof(struct demux_thread *));
+    return w->bucket != NULL;
+}
+
+static void waiters_fini(struct waiters *w) {
+    free(w->bucket);
+}
+
+static void waiters_enter(struct demux_thread **at, struct demux_thread *t) {
+    t->next_waiter = *at;
+    t->waiter_at = at;
+    if (*at != NULL)
+        (*at)->waiter_at = &t->next_waiter;
+    *at = t;
+}
+
+static void waiters_remove(struct waiters *w, struct demux_thread *t) {
+    TCM_ASSERT(t->waits && *t->waiter_at == t && w->count != 0);
+    TCM_ASSERT(w->counts[t->waits_for % WAITERS_BITS] != 0);
+    *t->waiter_at = t->next_waiter;
+    if (t->next_waiter != NULL)
+        t->next_waiter->waiter_at = t->waiter_at;
+    w->counts[t->waits_for % WAITERS_BITS]--;
+    w->count--;
+    t->waits = false;
+}
+
+static bool waiters_grow(struct waiters *w) {
+    struct demux_thread **old = w->bucket;
+    size_t entries = w->mask + 1;
+    w->bucket = calloc(2 * entries, sizeof(struct demux_thread *));
+    if (w->bucket == NULL) {
+        w->bucket = old;
+        return false;
+    }
+    w->mask = 2 * entries - 1;
+    for (size_t i = 0; i < entries; i++)
+        for (struct demux_thread *t = old[i], *next; t != NULL; t = next) {
+            next = t->next_waiter;
+            waiters_enter(bucket_of(w, t->waits_for), t);
+        }
+    free(old);
+    return true;
+}
+
+static bool waiters_add(struct waiters *w, struct demux_thread *t,
+                        uint64_t token) {
+    TCM_ASSERT(!t->waits);
+    if (w->count > w->mask && !waiters_grow(w))
+        return false;
+    t->waits = true;
+    t->waits_for = token;
+    waiters_enter(bucket_of(w, token), t);
+    w->counts[token % WAITERS_BITS]++;
+    w->count++;
+    return true;
+}
+
+static bool waiters_wake(struct waiters *w, uint64_t token,
+                         struct demux_thread **woken) {
+    bool woke = false;
+    struct demux_thread *next;
+    for (struct demux_thread *t = *bucket_of(w, token); t != NULL; t = next) {
+        next = t->next_waiter;
+        if (t->waits_for != token)
+            continue;
+        waiters_remove(w, t);
+        t->next_waiter = *woken;
+        *woken = t;
+        woke = true;
+    }
+    return woke;
+}
+
+/* False: no thread waits for TOKEN. */
+static TCM_ALWAYS_INLINE bool waiters_may_have(const struct waiters *w,
+                                               uint64_t token) {
+    return w->counts[token % WAITERS_BITS] != 0;
+}
+
+/* --- Begin and end -------------------------------------------------------- */
 
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w) {
     memset(e, 0, sizeof(*e));

@@ -11,9 +11,22 @@
 #include "sort/demux.h"
 #include "sort/present.h"
 #include "sort/sort_slots.h"
-#include "sort/waiters.h"
 #include "trace/ops.h"
 #include "traceformat/proc_writer.h"
+
+/*
+ * Threads whose next event waits for the birth of a token, found by it. Most
+ * births wake no thread: a small table of counts by the token's low bits says
+ * so at once; a hash table decides the rest.
+ */
+#define WAITERS_BITS 2048u
+
+struct waiters {
+    uint32_t counts[WAITERS_BITS];
+    struct demux_thread **bucket; /* lists by next_waiter */
+    size_t mask, count;
+    uint64_t seed;
+};
 
 struct emit {
     struct slots slots;

@@ -13,9 +13,105 @@
 #include "sort/order.h"
 
 #include "base/check.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* --- Heaps of threads ----------------------------------------------------- */
+
+static inline bool heap_has(const struct order_heap *h,
+                            const struct demux_thread *t) {
+    size_t i = t->heap_at[h->which];
+    return i < h->count && h->a[i].thread == t;
+}
+
+static bool heap_before(const struct order_heap_item *x,
+                        const struct order_heap_item *y) {
+    return x->key != y->key ? x->key < y->key : x->thread->id < y->thread->id;
+}
+
+static void heap_place(struct order_heap *h, size_t i,
+                       struct order_heap_item item) {
+    h->a[i] = item;
+    item.thread->heap_at[h->which] = i;
+}
+
+static void heap_sift_up(struct order_heap *h, size_t i,
+                         struct order_heap_item item) {
+    while (i > 0) {
+        size_t parent = (i - 1) / 2;
+        if (!heap_before(&item, &h->a[parent]))
+            break;
+        heap_place(h, i, h->a[parent]);
+        i = parent;
+    }
+    heap_place(h, i, item);
+}
+
+static void heap_sift_down(struct order_heap *h, size_t i,
+                           struct order_heap_item item) {
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= h->count)
+            break;
+        if (child + 1 < h->count && heap_before(&h->a[child + 1], &h->a[child]))
+            child++;
+        if (!heap_before(&h->a[child], &item))
+            break;
+        heap_place(h, i, h->a[child]);
+        i = child;
+    }
+    heap_place(h, i, item);
+}
+
+/* False: no memory. */
+static bool heap_reserve(struct order_heap *h, size_t threads) {
+    return tool_array_reserve(&h->a, &h->room, threads, sizeof(*h->a));
+}
+
+/* Tells whether item I is not before its parent, nor its children before it. */
+static bool heap_is_in_order(const struct order_heap *h, size_t i) {
+    const struct order_heap_item *a = h->a;
+    return a[i].thread->heap_at[h->which] == i &&
+           (i == 0 || !heap_before(&a[i], &a[(i - 1) / 2])) &&
+           (2 * i + 1 >= h->count || !heap_before(&a[2 * i + 1], &a[i])) &&
+           (2 * i + 2 >= h->count || !heap_before(&a[2 * i + 2], &a[i]));
+}
+
+/* Puts T in with KEY, or moves it if it is in. */
+static void heap_put(struct order_heap *h, struct demux_thread *t,
+                     uint64_t key) {
+    struct order_heap_item item = {key, t};
+    size_t i = t->heap_at[h->which];
+    if (!heap_has(h, t))
+        i = h->count++;
+    else if (!heap_before(&item, &h->a[i])) {
+        heap_sift_down(h, i, item);
+        TCM_ASSERT(heap_is_in_order(h, t->heap_at[h->which]));
+        return;
+    }
+    TCM_ASSERT(h->count <= h->room);
+    heap_sift_up(h, i, item);
+    TCM_ASSERT(heap_is_in_order(h, t->heap_at[h->which]));
+}
+
+/* Takes T out, if it is in. */
+static void heap_remove(struct order_heap *h, struct demux_thread *t) {
+    if (!heap_has(h, t))
+        return;
+    size_t i = t->heap_at[h->which];
+    struct order_heap_item last = h->a[--h->count];
+    t->heap_at[h->which] = SIZE_MAX;
+    if (last.thread == t)
+        return;
+    if (i > 0 && heap_before(&last, &h->a[(i - 1) / 2]))
+        heap_sift_up(h, i, last);
+    else
+        heap_sift_down(h, i, last);
+    TCM_ASSERT(heap_is_in_order(h, last.thread->heap_at[h->which]));
+    TCM_ASSERT(!heap_has(h, t));
+}
 
 /* --- Estimated times ------------------------------------------------------ */
 
@@ -99,7 +195,7 @@ uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent) {
 static void stall_init(struct order_stall *s) {
     tcm_dlist_init(&s->unchecked);
     tcm_dlist_init(&s->waiting);
-    s->pending = s->missing = (struct heap){.which = 0};
+    s->pending = s->missing = (struct order_heap){.which = 0};
 }
 
 static void stall_fini(struct order_stall *s) {
@@ -470,7 +566,7 @@ static void check_all(struct order *o) {
 /* Events that wait for an allocation which is neither written nor in hand name
    none, if their lo is not above LIMIT. */
 static bool give_up_missing(struct order *o, uint64_t limit) {
-    struct heap *missing = &o->stall.missing;
+    struct order_heap *missing = &o->stall.missing;
     bool any = false;
     look_at_waiting(o);
     while (missing->count != 0 && missing->a[0].key <= limit) {
@@ -483,7 +579,7 @@ static bool give_up_missing(struct order *o, uint64_t limit) {
 /* Finds whether one that is permitted by its times waits for what may come yet:
    others may wait for what is behind it. */
 static bool may_go_on(struct order *o, uint64_t h) {
-    struct heap *pending = &o->stall.pending;
+    struct order_heap *pending = &o->stall.pending;
     while (pending->count != 0 && pending->a[0].key <= h) {
         struct demux_thread *t = pending->a[0].thread;
         if (!is_in_hand(o, t))

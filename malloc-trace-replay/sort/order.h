@@ -15,7 +15,6 @@
 
 #include "sort/demux.h"
 #include "sort/emit.h"
-#include "sort/sort_heap.h"
 
 #define ORDER_SLACK_NS 20000u
 /* Time between time records for a window, which is cut as exactly as they
@@ -23,6 +22,19 @@
 #define ORDER_TIME_FINE_NS 10000u
 /* No recorder leaves so much between two barriers. */
 #define ORDER_HELD_MAX ((uint64_t)1 << 30)
+
+/* Binary heap of threads by a 64-bit key, the smaller thread id first among
+   equal keys. Each thread knows its place, so it can be moved and removed. */
+struct order_heap_item {
+    uint64_t key;
+    struct demux_thread *thread;
+};
+
+struct order_heap {
+    struct order_heap_item *a;
+    size_t count, room;
+    unsigned which; /* index into heap_at of the threads */
+};
 
 /* Widths, by events: 16 classes for each power of two. */
 #define ORDER_WIDTHS (64u * 16u)
@@ -49,7 +61,7 @@ struct order_stall {
     /* By lo; a thread is in one of the two at most. Those of which neither it
        is known that their allocation is in hand, nor decided that it is not;
        and those of which that is decided, until they go on. */
-    struct heap pending, missing;
+    struct order_heap pending, missing;
 };
 
 struct order {
@@ -58,11 +70,12 @@ struct order {
     /* The threads with an event in hand, by its hi: those whose event waits for
        nothing, as far as is known, and those whose event waits for an
        allocation. */
-    struct heap hi, waiting;
+    struct order_heap hi, waiting;
     struct demux_thread *late; /* the late stream, if its event waits for its
                                   thread's own: it is in neither */
-    struct heap later;         /* not permitted yet, by lo */
-    struct heap ready; /* permitted as far as times tell, by estimated time */
+    struct order_heap later;   /* not permitted yet, by lo */
+    struct order_heap
+        ready; /* permitted as far as times tell, by estimated time */
     struct order_stall stall;
     struct demux_thread *current;
     uint64_t horizon;    /* never falls */

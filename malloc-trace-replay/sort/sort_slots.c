@@ -8,12 +8,14 @@
  */
 #include "sort/sort_slots.h"
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define NONE            UINT64_MAX
 #define DIRECTORY_FIRST 1024u
@@ -31,6 +33,235 @@
 #define SPARES_RESIDENT (SLOTS_SLACK / BLOCK_BYTES)
 /* Tag of a spare block whose memory was given back, and has to be emptied. */
 #define RELEASED ((uintptr_t)1)
+
+/* --- The table of old objects --------------------------------------------- */
+
+#define OLD_HOMES_FIRST 1024u
+/* Places behind the last home; a run that needs more makes the table grow. */
+#define OLD_TAIL(homes) (64 + (homes) / 64)
+/* More steps than these for each search, over many searches, are no chance. */
+#define OLD_STEPS_USUAL 512u
+#define OLD_STEPS_LIMIT ((uint64_t)1 << 17)
+
+static void slots_old_init(struct slots_old *s) {
+    memset(s, 0, sizeof(*s));
+    s->multiplier = 0x9E3779B97F4A7C15u;
+}
+
+static void slots_old_fini(struct slots_old *s) {
+    free(s->table);
+}
+
+static bool old_is_empty(const struct slots_old_entry *e) {
+    return e->slot == SLOTS_EMPTY;
+}
+
+static void old_clear(struct slots_old *s, uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; i++)
+        s->table[i].slot = SLOTS_EMPTY;
+}
+
+/* --- Size ----------------------------------------------------------------- */
+
+static bool old_set_room(struct slots_old *s, uint64_t room) {
+    struct slots_old_entry *table = realloc(s->table, room * sizeof(*table));
+    if (table == NULL)
+        return false;
+    s->table = table;
+    s->room = room;
+    return true;
+}
+
+/* The entries to the first places, in their order. */
+static void old_pack(struct slots_old *s) {
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < s->room; i++)
+        if (!old_is_empty(&s->table[i]))
+            s->table[n++] = s->table[i];
+    TCM_ASSERT(n == s->count);
+}
+
+/*
+ * The entries, which stand at the end of ROOM places, to where they belong with
+ * the present number of homes. None is written before it was read: places are
+ * taken in rising order, and behind each are as many as there are entries left.
+ * False: the last ones did not fit, and stand, sorted, at the end of ROOM.
+ */
+static bool old_spread(struct slots_old *s, uint64_t room) {
+    TCM_ASSERT(s->count <= room && room <= s->room);
+    uint64_t next = 0, left = s->count;
+    bool fits = true;
+    for (uint64_t from = room - left; left > 0; left--, from++) {
+        struct slots_old_entry e = s->table[from];
+        uint64_t at = tcm_max_u64(slots_old_home(s, e.token), next);
+        if (at > room - left) {
+            at = room - left;
+            fits = false;
+        }
+        old_clear(s, next, at);
+        s->table[at] = e;
+        next = at + 1;
+    }
+    old_clear(s, next, room);
+    return fits;
+}
+
+static bool old_spread_packed(struct slots_old *s, uint64_t homes,
+                              uint64_t room) {
+    memmove(s->table + room - s->count, s->table, s->count * sizeof(*s->table));
+    s->homes = homes;
+    return old_spread(s, room);
+}
+
+/* The same entries, which are packed, with HOMES places to begin at, or more if
+   they do not fit. false: no memory; they are where they were. */
+static bool old_place_packed(struct slots_old *s, uint64_t homes) {
+    uint64_t homes_before = s->homes, room_before = s->room;
+    for (;; homes += homes / 4) {
+        uint64_t room = homes + OLD_TAIL(homes);
+        if (room > s->room && !old_set_room(s, room)) {
+            if (s->table != NULL)
+                (void)old_spread_packed(s, homes_before, room_before);
+            return false;
+        }
+        if (old_spread_packed(s, homes, room)) {
+            if (room < s->room && !old_set_room(s, room))
+                old_clear(s, room, s->room);
+            return true;
+        }
+        old_clear(s, room, s->room);
+        old_pack(s);
+    }
+}
+
+static bool old_resize(struct slots_old *s, uint64_t homes) {
+    old_pack(s);
+    return old_place_packed(s, homes);
+}
+
+static bool old_grow(struct slots_old *s) {
+    return old_resize(s, s->table == NULL ? OLD_HOMES_FIRST
+                                          : s->homes + s->homes / 5);
+}
+
+static int old_by_hash(const void *a, const void *b, void *s) {
+    uint64_t x = slots_old_hash(s, ((const struct slots_old_entry *)a)->token);
+    uint64_t y = slots_old_hash(s, ((const struct slots_old_entry *)b)->token);
+    return x < y ? -1 : x > y;
+}
+
+/* Tokens that fall on few places are no accident: from now on the hash is
+   random, so a trace cannot choose where they fall. */
+static bool old_scatter(struct slots_old *s) {
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        random = (uint64_t)(uintptr_t)s->table * 0xD6E8FEB86659FD93u;
+    s->scattered = true;
+    s->multiplier = random | 1;
+    old_pack(s);
+    qsort_r(s->table, s->count, sizeof(*s->table), old_by_hash, s);
+    return old_place_packed(s, s->homes);
+}
+
+/* --- Entries -------------------------------------------------------------- */
+
+/* A search took STEPS. */
+static TCM_ALWAYS_INLINE void old_count_steps(struct slots_old *s,
+                                              uint64_t steps) {
+    if (TCM_LIKELY(steps <= OLD_STEPS_USUAL && s->steps == 0))
+        return;
+    s->steps += steps;
+    s->steps -= tcm_min_u64(s->steps, OLD_STEPS_USUAL);
+}
+
+/* Before a search. false: no memory. */
+static bool old_keep_short(struct slots_old *s) {
+    return s->steps <= OLD_STEPS_LIMIT || s->scattered || old_scatter(s);
+}
+
+/* An object that the token had is forgotten. false: no memory. */
+static bool slots_old_put(struct slots_old *s, uint64_t token,
+                          const struct slots_object *object) {
+    if ((s->count * 5 >= s->homes * 4 && !old_grow(s)) || !old_keep_short(s))
+        return false;
+    const struct slots_old_entry entry = {
+        .token = token,
+        .size = object->size & (((uint64_t)1 << 48) - 1),
+        .birth_high = object->place.birth >> 32 & 0xffff,
+        .birth_low = (uint32_t)object->place.birth,
+        .slot = object->place.slot,
+    };
+    uint64_t home, at, end;
+    for (;;) {
+        uint64_t hash = slots_old_hash(s, token);
+        home = slots_old_home(s, token);
+        at = home;
+        while (at < s->room && !old_is_empty(&s->table[at]) &&
+               slots_old_hash(s, s->table[at].token) <= hash) {
+            if (s->table[at].token == token) {
+                s->table[at] = entry;
+                old_count_steps(s, at - home);
+                return true;
+            }
+            at++;
+        }
+        end = at;
+        while (end < s->room && !old_is_empty(&s->table[end]))
+            end++;
+        old_count_steps(s, end - home);
+        if (end < s->room)
+            break;
+        if (!old_grow(s))
+            return false;
+    }
+    memmove(&s->table[at + 1], &s->table[at], (end - at) * sizeof(*s->table));
+    s->table[at] = entry;
+    s->count++;
+    return true;
+}
+
+/* The entry of TOKEN, or s->room. */
+static uint64_t old_find(struct slots_old *s, uint64_t token) {
+    if (s->table == NULL || !old_keep_short(s))
+        return s->room;
+    uint64_t home = slots_old_home(s, token), at = home;
+    while (at < s->room && !old_is_empty(&s->table[at]) &&
+           s->table[at].token != token)
+        at++;
+    old_count_steps(s, at - home);
+    return at < s->room && !old_is_empty(&s->table[at]) ? at : s->room;
+}
+
+bool slots_old_has(struct slots_old *s, uint64_t token) {
+    return old_find(s, token) < s->room;
+}
+
+bool slots_old_take(struct slots_old *s, uint64_t token,
+                    struct slots_object *object) {
+    uint64_t at = old_find(s, token);
+    if (at >= s->room)
+        return false;
+    const struct slots_old_entry *e = &s->table[at];
+    object->size = e->size;
+    object->place.birth = (uint64_t)e->birth_high << 32 | e->birth_low;
+    object->place.slot = e->slot;
+    TCM_ASSERT(s->count != 0 && e->token == token);
+    uint64_t end = at + 1;
+    while (end < s->room && !old_is_empty(&s->table[end]) &&
+           slots_old_home(s, s->table[end].token) < end)
+        end++;
+    memmove(&s->table[at], &s->table[at + 1],
+            (end - at - 1) * sizeof(*s->table));
+    old_count_steps(s, end - at);
+    s->table[end - 1].slot = SLOTS_EMPTY;
+    s->count--;
+    /* Memory follows the live objects down, too; a failure does no harm. */
+    if (s->homes > OLD_HOMES_FIRST && s->count * 100 < s->homes * 62)
+        (void)old_resize(s, tcm_max_u64(s->count / 18 * 25, OLD_HOMES_FIRST));
+    return true;
+}
+
+/* --- Blocks of objects ---------------------------------------------------- */
 
 static bool grow_directory(struct slots *s, uint64_t entries) {
     struct slots_place *directory = malloc(entries * sizeof(*directory));

@@ -20,7 +20,35 @@
 #define TOOL_SORT_SORTER_H
 
 #include "common/input.h"
-#include "sort/sort_account.h"
+#include "trace/ops.h"
+#include "trace/raw.h"
+#include "traceformat/proc_writer.h"
+
+/* Counts, how exact the order is, and what is missing. It goes into the closing
+   block; what is missing is told on stderr. */
+struct sort_account {
+    struct tool_ops_counts counts;
+    uint64_t ops, events;
+    uint64_t peak_live_bytes, live_at_end;
+    uint64_t untraced_frees, dropped_events;
+    uint64_t order_conflicts, switches;
+    uint64_t widest_ns, median_ns, p90_ns; /* intervals of events */
+    uint64_t most_late_ns, median_late_ns, p90_late_ns;
+    uint64_t start_ns, end_ns;
+    uint64_t waited;
+    uint64_t damaged_places; /* segments or frames */
+    uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */
+    uint64_t bad_places;
+    uint64_t raw_bytes, file_bytes, out_bytes;
+    uint64_t prologue_ops, epilogue_ops, left_out_events; /* of a window */
+    uint64_t present_blocks;
+    uint64_t held_peak;
+    bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
+    bool is_part;     /* operations were left out or added on purpose */
+    bool interrupted; /* by the user; set before the rest is gathered */
+    const char *footer_problem; /* it contradicts the streams; or NULL */
+    const struct tool_raw *raw; /* has the footer */
+};
 
 struct sorter_options {
     const char *name;      /* as given to tool_raw_open */
@@ -68,6 +96,10 @@ bool sorter_end(struct sorter *s);
 bool sorter_end_part(struct sorter *s);
 /* Says on stderr what the trace lacks. Returns TOOL_OK or TOOL_DAMAGED. */
 int sorter_tell(const struct sorter *s);
+
+/* Ends the trace that W writes, which a window left of a sorted one, by a
+   closing block with the account, which then has the writer's sums, too. */
+void sort_account_end(struct sort_account *a, struct mtf_proc_writer *w);
 
 /* After sorter_end or sorter_end_part. */
 struct sort_account *sorter_account(struct sorter *s);

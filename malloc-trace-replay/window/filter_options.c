@@ -4,7 +4,6 @@
 #include "common/collections.h"
 #include "common/main.h"
 #include "trace/raw.h"
-#include "trace/raw_threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

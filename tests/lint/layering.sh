@@ -240,7 +240,7 @@ catches program_includes "a program including core" \
     malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
 catches program_includes "a program including another" \
     malloc-trace-replay/cmd/replay/planted.c \
-    '#include "cmd/postprocess/account.h"'
+    '#include "cmd/malloc_trace/malloc_trace.h"'
 catches program_includes "what feeds a replay including what runs it" \
     malloc-trace-replay/cmd/replay/feed/planted.c \
     '#include "cmd/replay/run/exec.h"'
@@ -254,8 +254,7 @@ catches sort_includes "the sorter including windows" \
 catches window_includes "windows including the sorter" \
     malloc-trace-replay/window/planted.c '#include "sort/order.h"'
 catches sort_includes "the sorter including a program" \
-    malloc-trace-replay/sort/planted.c \
-    '#include "cmd/postprocess/account.h"'
+    malloc-trace-replay/sort/planted.c '#include "cmd/replay/feed/ring.h"'
 catches model_includes "model including a program" \
     malloc-trace-replay/model/planted.c '#include "cmd/replay/feed/ring.h"'
 catches sort_includes "the sorter including what opens" \

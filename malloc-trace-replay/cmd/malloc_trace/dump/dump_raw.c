@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "common/main.h"
 #include "trace/raw.h"
-#include "trace/raw_threads.h"
 #include "traceformat/trace_event.h"
 
 #include <inttypes.h>

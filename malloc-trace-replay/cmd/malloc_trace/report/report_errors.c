@@ -19,7 +19,6 @@
 #include "common/main.h"
 #include "common/text.h"
 #include "trace/raw.h"
-#include "trace/raw_threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>
