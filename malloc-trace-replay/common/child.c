@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- In front of a child -------------------------------------------------- */
+/* --- Standing in for a child ---------------------------------------------- */
 
 static const int terminal_signals[] = {SIGINT, SIGQUIT};
 static const int sent_signals[] = {SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
@@ -31,9 +31,9 @@ enum {
     TERMINAL_SIGNALS = TCM_ARRAY_SIZE(terminal_signals),
     SENT_SIGNALS = TCM_ARRAY_SIZE(sent_signals)
 };
-/* Dispositions before this process stood in front. */
+/* Dispositions before front_begin. */
 static struct sigaction front_before[TERMINAL_SIGNALS + SENT_SIGNALS];
-static pid_t front_child; /* read by the handler; 0: none */
+static pid_t front_child; /* read by the handler; 0: no child */
 
 static int front_signal(unsigned i) {
     return i < TERMINAL_SIGNALS ? terminal_signals[i]
@@ -44,7 +44,7 @@ static void front_pass_on(int sig, siginfo_t *info, void *context) {
     int saved = errno;
     pid_t child = tcm_load_relaxed(&front_child);
     (void)context;
-    /* A signal of the terminal or the kernel went to the whole group. */
+    /* signals from the terminal or the kernel went to the whole group */
     if (info->si_code <= 0 && child > 0 && info->si_pid != child)
         kill(child, sig);
     errno = saved;
@@ -58,7 +58,7 @@ static void front_begin(void) {
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(front_before); i++) {
         bool sent = i >= TERMINAL_SIGNALS;
         sigaction(front_signal(i), NULL, &front_before[i]);
-        /* Ignored by inheritance (nohup) stays ignored. */
+        /* a signal that was ignored at the start (nohup) stays ignored */
         if (!sent || front_before[i].sa_handler != SIG_IGN)
             sigaction(front_signal(i), sent ? &pass : &ignore, NULL);
     }
@@ -71,7 +71,7 @@ static void front_end(void) {
 
 /* --- Inside the child ----------------------------------------------------- */
 
-/* Faults stay with their handlers, which sanitizers set. */
+/* Tells whether SIG is a fault, whose handlers (of sanitizers) stay. */
 static bool is_fault(int sig) {
     return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL;
 }
@@ -84,7 +84,7 @@ static void forget_handlers(void) {
             sigaction(sig, &none, NULL);
 }
 
-/* FD: as in struct tool_child_spec. */
+/* Puts FD, as in struct tool_child_spec, in the place of descriptor AT. */
 static bool place(int fd, int at) {
     if (fd == 0)
         return true;
@@ -92,45 +92,46 @@ static bool place(int fd, int at) {
     return from >= 0 && (from == at || dup2(from, at) == at);
 }
 
-static bool place_all(const struct tool_child_spec *what) {
-    bool good = place(what->in, STDIN_FILENO) &&
-                place(what->out, STDOUT_FILENO) &&
-                place(what->err, STDERR_FILENO);
-    for (size_t i = 0; good && i < what->keep_count; i++)
-        good = fcntl(what->keep[i], F_SETFD, 0) == 0;
+static bool place_all(const struct tool_child_spec *spec) {
+    bool good = place(spec->in, STDIN_FILENO) &&
+                place(spec->out, STDOUT_FILENO) &&
+                place(spec->err, STDERR_FILENO);
+    for (size_t i = 0; good && i < spec->keep_count; i++)
+        good = fcntl(spec->keep[i], F_SETFD, 0) == 0;
     return good;
 }
 
-/* MASK: the caller's. REPORT gets errno if the program cannot be run. */
-static TCM_NORETURN void run_inside(const struct tool_child_spec *what,
+/* Runs the child. MASK: the signal mask to set. REPORT: the end of a pipe that
+   gets errno if the program cannot be run. */
+static TCM_NORETURN void run_inside(const struct tool_child_spec *spec,
                                     pid_t parent, int report,
                                     const sigset_t *mask) {
-    if (what->dies_with_parent) {
+    if (spec->dies_with_parent) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(TOOL_FAILED);
     }
-    if (what->own_group)
+    if (spec->own_group)
         (void)setpgid(0, 0);
-    if (what->signals == TOOL_CHILD_FRONT)
+    if (spec->signals == TOOL_CHILD_FRONT)
         front_end();
-    if (what->body != NULL || what->signals != TOOL_CHILD_FRONT)
+    if (spec->body != NULL || spec->signals != TOOL_CHILD_FRONT)
         forget_handlers();
-    bool good = place_all(what);
+    bool good = place_all(spec);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    if (what->body != NULL) {
+    if (spec->body != NULL) {
         if (!good)
             tool_error("cannot redirect a process: %s", strerror(errno));
-        _exit(good ? what->body(what->ctx) : TOOL_FAILED);
+        _exit(good ? spec->body(spec->ctx) : TOOL_FAILED);
     }
     if (good) {
         tool_before_exec();
         errno = ENOMEM;
-        if (what->prepare == NULL || what->prepare(what->ctx)) {
-            if (what->file != NULL)
-                execv(what->file, what->argv);
+        if (spec->prepare == NULL || spec->prepare(spec->ctx)) {
+            if (spec->file != NULL)
+                execv(spec->file, spec->argv);
             else
-                execvp(what->argv[0], what->argv);
+                execvp(spec->argv[0], spec->argv);
         }
     }
     int error = errno;
@@ -138,7 +139,7 @@ static TCM_NORETURN void run_inside(const struct tool_child_spec *what,
     _exit(127);
 }
 
-/* --- Outside -------------------------------------------------------------- */
+/* --- In the parent -------------------------------------------------------- */
 
 static void pass_signals_to(enum tool_child_signals signals, pid_t child) {
     if (signals == TOOL_CHILD_FRONT)
@@ -153,8 +154,8 @@ static void block_all(sigset_t *before) {
     sigprocmask(SIG_SETMASK, &all, before);
 }
 
-/* The errno that a child reports before it ends, or 0 when its end of the pipe
-   is closed by exec. */
+/* Returns the errno that the child wrote into the pipe, or 0 if exec closed
+   it. */
 static int read_report(int fd) {
     int error = 0;
     size_t n = 0;
@@ -164,36 +165,36 @@ static int read_report(int fd) {
     return whole ? error : 0;
 }
 
-int tool_child_start(struct tool_child *c, const struct tool_child_spec *what) {
+int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
     int report[2] = {-1, -1};
-    bool executes = what->body == NULL;
+    bool executes = spec->body == NULL;
     sigset_t mask;
-    TCM_ASSERT(executes == (what->argv != NULL));
-    TCM_ASSERT(what->signals != TOOL_CHILD_FRONT || front_child == 0);
+    TCM_ASSERT(executes == (spec->argv != NULL));
+    TCM_ASSERT(spec->signals != TOOL_CHILD_FRONT || front_child == 0);
     *c = (struct tool_child){.pid = -1,
-                             .signals = what->signals,
-                             .own_group = what->own_group,
+                             .signals = spec->signals,
+                             .own_group = spec->own_group,
                              .start_ns = tcm_clock_ns()};
     if (executes && pipe2(report, O_CLOEXEC) != 0)
         return errno;
     pid_t parent = getpid();
     block_all(&mask);
-    if (what->signals == TOOL_CHILD_FRONT)
+    if (spec->signals == TOOL_CHILD_FRONT)
         front_begin();
     c->pid = fork();
     if (c->pid == 0) {
         sigset_t held = mask;
-        if (what->signals == TOOL_CHILD_OBEYS)
+        if (spec->signals == TOOL_CHILD_OBEYS)
             tool_stop_add_signals(&held);
-        run_inside(what, parent, report[1], &held);
+        run_inside(spec, parent, report[1], &held);
     }
     int error = c->pid < 0 ? errno : 0;
     if (c->pid > 0) {
-        /* here and in the child: whichever comes first */
-        if (what->own_group)
+        /* in both processes, because either may run first */
+        if (spec->own_group)
             (void)setpgid(c->pid, c->pid);
-        pass_signals_to(what->signals, c->pid);
-    } else if (what->signals == TOOL_CHILD_FRONT) {
+        pass_signals_to(spec->signals, c->pid);
+    } else if (spec->signals == TOOL_CHILD_FRONT) {
         front_end();
     }
     sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -210,9 +211,9 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *what) {
     return error;
 }
 
-/* Waits until C has ended, which keeps its id. true: it was killed because that
-   took longer than LIMIT_NS. SIGCHLD is blocked, so that one that comes before
-   the wait ends it. */
+/* Waits until C has ended, and keeps its id. true: C ran longer than LIMIT_NS
+   and was killed. The caller has blocked SIGCHLD, so that one that arrives
+   before sigtimedwait ends that call. */
 static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
     bool timed_out = false;
     sigset_t ended;
@@ -254,7 +255,7 @@ void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
     sigaddset(&ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &ended, &mask);
     end->timed_out = await_end(c, limit_ns);
-    /* No handler may use the id once it is free. */
+    /* no handler may use the id once it is free */
     block_all(&ended);
     pass_signals_to(c->signals, 0);
     while (wait4(c->pid, &end->status, 0, &end->usage) < 0 && errno == EINTR)
@@ -271,10 +272,10 @@ void tool_child_kill(const struct tool_child *c) {
         (void)kill(c->own_group ? -c->pid : c->pid, SIGKILL);
 }
 
-bool tool_child_run(const struct tool_child_spec *what, uint64_t limit_ns,
+bool tool_child_run(const struct tool_child_spec *spec, uint64_t limit_ns,
                     struct tool_child_end *end) {
     struct tool_child c;
-    int error = tool_child_start(&c, what);
+    int error = tool_child_start(&c, spec);
     if (error != 0 && c.pid < 0) {
         memset(end, 0, sizeof(*end));
         tool_error("cannot make a process: %s", strerror(error));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Child processes: another program, or a function in a copy of this one.
+ * Child processes: another program, or a function in a copy of this process.
  *
- * All signals are blocked from before the fork until both processes can act on
- * them. In the child a caught signal has its default action, an ignored one
- * stays ignored, and the mask is that of the caller.
+ * All signals are blocked from before the fork until both processes can handle
+ * them. In the child, a caught signal has its default action, an ignored one
+ * stays ignored, and the mask is the caller's.
  *
- * Invariants: a child's id is not free for another process before signals are
- * no longer passed to it. Nothing here allocates but tool_child_text.
- * Threads: one starts and waits for a child; limits of time need a program
- * whose other threads block SIGCHLD. One child at a time has signals passed on.
+ * Invariants: signals are no longer passed to a child when its id becomes free
+ * for another process. Only tool_child_text allocates.
+ * Threads: the thread that starts a child waits for it; with a time limit, all
+ * other threads must block SIGCHLD. Signals are passed to one child at a time.
  */
 #ifndef TOOL_COMMON_CHILD_H
 #define TOOL_COMMON_CHILD_H
@@ -20,86 +20,88 @@
 #include <sys/types.h>
 
 enum tool_child_signals {
-    TOOL_CHILD_APART, /* none is passed on */
+    TOOL_CHILD_APART, /* no signal is passed on */
     /* A request to stop this program (common/stop.h) goes to the child too. */
     TOOL_CHILD_STOPS,
-    /* Works as TOOL_CHILD_STOPS; requests wait, blocked, also across an exec,
-       until the child calls tool_stop_obey. */
+    /* Works like TOOL_CHILD_STOPS, but requests stay blocked in the child, also
+       across an exec, until it calls tool_stop_obey. */
     TOOL_CHILD_OBEYS,
-    /* This process stands in front of the child: signals that are sent to it
-       go to the child, and those of the terminal, which reach both, are ignored
-       here while the child runs. The child has this process's dispositions. */
+    /* This process stands in for the child: it passes on signals that are sent
+       to it, and ignores the terminal's, which reach both, while the child
+       runs. The child has this process's dispositions. */
     TOOL_CHILD_FRONT
 };
 
 #define TOOL_CHILD_NULL (-1) /* for a descriptor: /dev/null */
 
 struct tool_child_spec {
-    /* The program, looked up in PATH as a shell does, and its arguments up to
-       NULL; or NULL with BODY. */
+    /* Program, looked up in PATH as a shell does, and its arguments up to NULL;
+       NULL with BODY. */
     char *const *argv;
-    const char *file; /* executed instead of argv[0], not looked up; or NULL */
-    /* Last step in the child before the program: its environment. false: the
-       program is not run for errno's reason. NULL: nothing to do. */
+    const char *file; /* path to execute instead of argv[0]; or NULL */
+    /* Last step in the child before exec, such as to set the environment; may
+       be NULL. false: the program is not run, errno tells why. */
     bool (*prepare)(void *ctx);
-    /* Instead of a program: runs in a copy of this process; returns the exit
-       status. */
+    /* Function to run instead of a program; returns the exit status. */
     int (*body)(void *ctx);
     void *ctx;
-    /* Standard descriptors of the child; 0: as in this process. */
+    /* Standard descriptors of the child; 0: those of this process. */
     int in, out, err;
-    /* Descriptors that the program has too, under their numbers here. */
+    /* Descriptors that stay open across the exec, under the same numbers. */
     const int *keep;
     size_t keep_count;
     enum tool_child_signals signals;
-    bool dies_with_parent; /* by SIGKILL */
-    bool own_group;        /* process group, apart from the terminal's */
+    bool dies_with_parent; /* SIGKILL when this process ends */
+    bool own_group;        /* a process group other than the terminal's */
 };
 
 struct tool_child {
-    pid_t pid; /* 0: there is none, or it was waited for */
+    pid_t pid; /* 0: no process, or it was waited for */
     enum tool_child_signals signals;
     bool own_group;
     uint64_t start_ns;
 };
 
 struct tool_child_end {
-    int status; /* as from wait */
-    int error;  /* errno; not 0: the program could not be run */
+    int status; /* wait status */
+    int error;  /* errno if the program could not be run; else 0 */
     bool timed_out;
     uint64_t wall_ns;
-    struct rusage usage; /* with that of its own children */
+    struct rusage usage; /* including its own children */
 };
 
 /*
- * Returns 0 when the program or the body runs. Otherwise errno: with C->pid -1
- * no process could be made, with 0 the program cannot be run. No message.
+ * Starts the child. Returns 0 when the program or the body runs, else errno,
+ * without a message: with C->pid -1 no process could be made, with 0 the
+ * program could not be run.
  */
-int tool_child_start(struct tool_child *c, const struct tool_child_spec *what);
-/* Waits for the end. LIMIT_NS after its start the child is killed; 0: never.
-   END may be NULL. Nothing to do if there is no child. */
+int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec);
+/* Waits for the end of the child, and kills it LIMIT_NS after its start (0: no
+   limit). END may be NULL. Does nothing if C has no process. */
 void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
                      struct tool_child_end *end);
-/* SIGKILL to the child or its group; tool_child_wait is still to be called. */
+/* Sends SIGKILL to the child or its group; tool_child_wait must still
+   follow. */
 void tool_child_kill(const struct tool_child *c);
 
-/* Starts and waits. false: no process could be made, a message is out. */
-bool tool_child_run(const struct tool_child_spec *what, uint64_t limit_ns,
+/* Starts a child and waits for it. false: no process could be made, a message
+   was printed. */
+bool tool_child_run(const struct tool_child_spec *spec, uint64_t limit_ns,
                     struct tool_child_end *end);
-/* In words how it ended: "exit status 1", "ended by signal 11 (...)". */
+/* Describes the end: "exit status 1", "ended by signal 11 (...)". */
 void tool_child_end_text(const struct tool_child_end *end, char *text,
                          size_t size);
 
-/* A file in memory for a child's output, closed on exec unless kept.
-   -1: a message is out. */
+/* Makes a file in memory for a child's output; exec closes it unless it is
+   kept. -1: a message was printed. */
 int tool_child_scratch(const char *name);
-/* Bytes that the file FD has; 0 if that cannot be told. */
+/* Size of the file FD; 0 if it is unknown. */
 size_t tool_child_size(int fd);
-/* Reads the file FD from its beginning, up to ROOM - 1 bytes, and puts a null
-   byte behind. Returns the number of bytes without it. */
+/* Reads up to ROOM - 1 bytes from the beginning of the file FD and appends a
+   null byte. Returns the number of bytes without it. */
 size_t tool_child_read(int fd, char *text, size_t room);
-/* Works as tool_child_read, for at most MAX bytes, into memory to be freed.
-   NULL: out of memory, a message is out. */
+/* Works like tool_child_read, for at most MAX bytes, into memory that the
+   caller frees. NULL: out of memory, a message was printed. */
 char *tool_child_text(int fd, size_t max, size_t *size);
 
 #endif

@@ -14,21 +14,24 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A stop waits for the saver, which may wait for a slow reader. */
+/* Longest wait for an answer: a stop waits for the saver, which may wait for a
+   slow reader of the trace. */
 #define ANSWER_MS 60000
-/* At a process that others ask, too. */
-#define LOOKS   100
-#define LOOK_NS 10000000
+/* Attempts to connect to a process whose queue is full, and the pause
+   between. */
+#define TRIES  100
+#define TRY_NS 10000000
 
 static bool problem_is(char problem[CTL_PROBLEM_MAX], pid_t pid,
-                       const char *what, int error) {
-    snprintf(problem, CTL_PROBLEM_MAX, "process %d %s%s%s", (int)pid, what,
+                       const char *text, int error) {
+    snprintf(problem, CTL_PROBLEM_MAX, "process %d %s%s%s", (int)pid, text,
              error != 0 ? ": " : "", error != 0 ? strerror(error) : "");
     return false;
 }
 
-/* Anyone may listen at this address, so the peer is checked. */
-static bool is_that_process(int fd, pid_t pid, uid_t *user) {
+/* Tells whether PID is at the other end: any process may listen at its
+   address. */
+static bool is_peer(int fd, pid_t pid, uid_t *user) {
     struct ucred peer;
     socklen_t n = sizeof(peer);
     errno = ECONNREFUSED;
@@ -39,8 +42,8 @@ static bool is_that_process(int fd, pid_t pid, uid_t *user) {
     return true;
 }
 
-/* Connects to the N bytes at PATH if PID listens there. Does not wait: another
-   process may have that address and never accept. */
+/* Connects to the address of N bytes at PATH if PID listens there. Does not
+   wait: another process may have the address and never accept. */
 static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
@@ -49,7 +52,7 @@ static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
         return -1;
     memcpy(address.sun_path, path, n);
     if (connect(fd, (struct sockaddr *)&address, length) == 0 &&
-        is_that_process(fd, pid, user) &&
+        is_peer(fd, pid, user) &&
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
         return fd;
     int error = errno;
@@ -58,9 +61,9 @@ static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
     return -1;
 }
 
-/* Tries what /proc/net/unix shows; errno is EAGAIN if the queue of one of
-   these was full. */
-static int look_for(pid_t pid, uid_t *user) {
+/* Tries each address of PID in /proc/net/unix. -1: errno is EAGAIN if the queue
+   of one was full. */
+static int try_addresses(pid_t pid, uid_t *user) {
     char prefix[MTF_CONTROL_ADDRESS_MAX], *line = NULL;
     size_t size = 0;
     int fd = -1, error = ECONNREFUSED;
@@ -68,7 +71,7 @@ static int look_for(pid_t pid, uid_t *user) {
     FILE *f = fopen("/proc/net/unix", "re");
     if (f == NULL)
         return -1;
-    /* The list prints the zero byte of an address as this. */
+    /* the list shows the zero byte of an abstract address as @ */
     prefix[0] = '@';
     ssize_t length;
     while (fd < 0 && (length = getline(&line, &size, f)) > (ssize_t)n) {
@@ -87,24 +90,24 @@ static int look_for(pid_t pid, uid_t *user) {
 }
 
 static int connect_to(pid_t pid, uid_t *user) {
-    const struct timespec pause = {.tv_nsec = LOOK_NS};
-    int fd = look_for(pid, user);
-    for (int i = 0; i < LOOKS && fd < 0 && errno == EAGAIN; i++) {
+    const struct timespec pause = {.tv_nsec = TRY_NS};
+    int fd = try_addresses(pid, user);
+    for (int i = 0; i < TRIES && fd < 0 && errno == EAGAIN; i++) {
         nanosleep(&pause, NULL);
-        fd = look_for(pid, user);
+        fd = try_addresses(pid, user);
     }
     return fd;
 }
 
 bool ctl_is_there(pid_t pid) {
     uid_t user;
-    int fd = look_for(pid, &user);
+    int fd = try_addresses(pid, &user);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
 }
 
-/* Why PID does not listen. */
+/* Stores in PROBLEM why PID does not listen; returns false. */
 static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
     char path[40];
     struct stat st;
@@ -114,7 +117,7 @@ static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
     if (stat(path, &st) == 0 && st.st_uid != geteuid())
         return problem_is(problem, pid, "belongs to another user", 0);
     if (error != ECONNREFUSED && error != ENOENT)
-        return problem_is(problem, pid, "cannot be asked", error);
+        return problem_is(problem, pid, "does not answer", error);
     return problem_is(problem, pid,
                       "has no control socket: it was not started with "
                       "TCMALLOC_TRACE_CONTROL=1 under the recording library",
@@ -122,10 +125,10 @@ static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
 }
 
 static bool exchange(int fd, const struct mtf_control_request *request,
-                     struct mtf_control_reply *reply, const char **what) {
+                     struct mtf_control_reply *reply, const char **failure) {
     uint8_t packet[MTF_CONTROL_REPLY_MAX + 1];
     size_t length = mtf_control_put_request(packet, request);
-    *what = "did not take the request";
+    *failure = "did not accept the request";
     if (send(fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length)
         return false;
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -133,34 +136,34 @@ static bool exchange(int fd, const struct mtf_control_request *request,
     do {
         rc = poll(&p, 1, ANSWER_MS);
     } while (rc < 0 && errno == EINTR);
-    *what = "does not answer";
+    *failure = "does not answer";
     errno = ETIMEDOUT;
     if (rc <= 0)
         return false;
     errno = 0;
     ssize_t n = recv(fd, packet, sizeof(packet), 0);
     if (n <= 0) {
-        *what = "closed the connection";
+        *failure = "closed the connection";
         return false;
     }
-    *what = "gave an answer that is not understood";
+    *failure = "gave an unknown answer";
     return mtf_control_parse_reply(packet, (size_t)n, reply);
 }
 
-/* Sends REQUEST and fills REPLY. */
+/* Sends REQUEST and stores the answer in REPLY. false: PROBLEM tells why. */
 static bool ask(pid_t pid, const struct mtf_control_request *request,
                 struct mtf_control_reply *reply,
                 char problem[CTL_PROBLEM_MAX]) {
-    const char *what = "belongs to another user";
+    const char *failure = "belongs to another user";
     uid_t user;
     int fd = connect_to(pid, &user);
     if (fd < 0)
         return explain(problem, pid, errno);
     errno = 0;
-    bool ok = user == geteuid() && exchange(fd, request, reply, &what);
+    bool ok = user == geteuid() && exchange(fd, request, reply, &failure);
     int error = errno;
     close(fd);
-    return ok || problem_is(problem, pid, what, error);
+    return ok || problem_is(problem, pid, failure, error);
 }
 
 bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
@@ -172,7 +175,7 @@ bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
         return false;
     if (reply->result == MTF_CONTROL_DONE)
         return true;
-    /* The library's own messages are lines with its name. */
+    /* the library's messages begin with its name and end in a newline */
     const char *why = reply->message;
     if (strncmp(why, "tcmalloc: ", 10) == 0)
         why += 10;

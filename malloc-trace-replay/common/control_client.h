@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One request to the control socket of a recorded process.
+ * Requests to the control socket of a recorded process.
  *
  * Threads: any, one request at a time each.
  */
@@ -11,11 +11,11 @@
 
 #include <sys/types.h>
 
-/* Long enough for "process N ..." with a reason. */
+/* Room for a message such as "process N belongs to another user". */
 #define CTL_PROBLEM_MAX 400u
 
-/* Sends COMMAND with TEXT to process PID and fills REPLY. false: there was no
-   answer, or a refusal, and PROBLEM says why in one line. */
+/* Sends COMMAND with TEXT to process PID and stores its answer in REPLY. false:
+   no answer, or a refusal; PROBLEM tells why in one line. */
 bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
                struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
 /* Tells whether PID has a control socket. */

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A name that others make and remove at the same time. */
+/* Attempts at a name that other processes make and remove meanwhile. */
 #define TRIES 100
 
 const char *tool_file_temporary(void) {
@@ -57,7 +57,7 @@ bool tool_file_is_trace(const char *name) {
 
 /* --- Opening -------------------------------------------------------------- */
 
-static bool find(struct tcm_place *place, const char *name) {
+static bool find_place(struct tcm_place *place, const char *name) {
     static char path[PATH_MAX], room[PATH_MAX];
     if (strlen(name) >= sizeof(path)) {
         errno = ENAMETOOLONG;
@@ -67,7 +67,9 @@ static bool find(struct tcm_place *place, const char *name) {
     return tcm_place_find(place, path, room);
 }
 
-static int empty(int fd) {
+/* Truncates FD if it is a regular file. Returns FD; -1: closed, errno tells
+   why. */
+static int truncated(int fd) {
     struct stat st;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0) {
         int error = errno;
@@ -78,7 +80,8 @@ static int empty(int fd) {
     return fd;
 }
 
-/* A file in a folder that several users share, such as a group's. */
+/* Opens another user's file in a folder that some users share, such as a
+   group's. */
 static int open_shared(const struct tcm_place *place) {
     struct stat st;
     errno = TCM_EFOREIGN;
@@ -88,7 +91,7 @@ static int open_shared(const struct tcm_place *place) {
     int fd = openat(place->folder, place->name,
                     O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
-        return fd < 0 ? fd : empty(fd);
+        return fd < 0 ? fd : truncated(fd);
     close(fd);
     errno = TCM_EFOREIGN;
     return -1;
@@ -99,7 +102,7 @@ static int try_open(const struct tcm_place *place) {
         return open_shared(place);
     if (place->mode != 0 || place->name[0] == '\0') {
         int fd = tcm_place_open(place, O_WRONLY);
-        return fd < 0 ? fd : empty(fd);
+        return fd < 0 ? fd : truncated(fd);
     }
     return openat(place->folder, place->name,
                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -115,7 +118,7 @@ int tool_file_open_output(const char *name) {
     errno = EEXIST;
     for (int i = 0; i < TRIES && fd < 0 && (errno == EEXIST || errno == ENOENT);
          i++) {
-        if (!find(&place, name))
+        if (!find_place(&place, name))
             return -1;
         fd = try_open(&place);
         int error = errno;
@@ -138,7 +141,7 @@ FILE *tool_file_stream(const char *name) {
 }
 
 bool tool_file_stream_end(FILE *f, const char *name) {
-    /* of a write that failed before errno still tells, most likely */
+    /* errno is most likely still that of an earlier write that failed */
     int error = errno == 0 ? EIO : errno;
     bool good = !ferror(f);
     if (good && fflush(f) != 0) {
@@ -155,16 +158,17 @@ bool tool_file_stream_end(FILE *f, const char *name) {
     return good;
 }
 
-/* --- Files that are named when they are whole ----------------------------- */
+/* --- Files that are named when they are complete -------------------------- */
 
-/* Tells whether the last name of NAME leads on. */
+/* Tells whether NAME is a symbolic link. */
 static bool is_link(const char *name) {
     struct stat st;
     return lstat(name, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Tells whether a new file can stand for the one at PLACE, of which ST tells:
-   it is ours alone, and may be written to. False: errno is 0 if it may. */
+/* Tells whether a new file may replace the one at PLACE, which is writable,
+   this user's, and has no other name. Fills ST. false: errno is 0 if it is
+   writable. */
 static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
     int fd = tcm_place_open(place, O_WRONLY | O_NONBLOCK);
     if (fd < 0)
@@ -189,7 +193,8 @@ static int make_temporary(struct tool_file_new *n, int folder, mode_t mode) {
     return fd;
 }
 
-/* Beside PLACE, with the mode and group of what is there. -1: cannot be. */
+/* Makes a new file beside PLACE, with the mode and group of the file there. -1:
+   that is not possible. */
 static int open_beside(struct tool_file_new *n, const struct tcm_place *place) {
     struct stat old, st;
     bool there = place->mode != 0;
@@ -212,7 +217,7 @@ int tool_file_open_new(struct tool_file_new *n, const char *name) {
     struct tcm_place place;
     int fd = -1;
     n->folder = -1;
-    if (!is_link(name) && find(&place, name)) {
+    if (!is_link(name) && find_place(&place, name)) {
         fd = open_beside(n, &place);
         if (fd < 0) {
             close(place.folder);
@@ -246,23 +251,24 @@ bool tool_file_keep(struct tool_file_new *n) {
 
 /* --- Collisions ----------------------------------------------------------- */
 
-/* Target of a name: a file that is there, or one that would be made. */
+/* File behind a name, existing or to be made. */
 struct target {
-    bool counts;
-    dev_t dev;
+    bool counts; /* may not be used twice */
+    dev_t dev;   /* of the file, or of its folder if it is missing */
     ino_t ino;
-    char missing[NAME_MAX + 1]; /* name in the folder DEV, INO; "": there */
+    char missing[NAME_MAX + 1]; /* name of a missing file, else "" */
 };
 
+/* STANDARD: the descriptor that NAME means, or -1. */
 static void target_of(struct target *t, const char *name, int standard) {
     struct stat st;
     struct tcm_place place;
     memset(t, 0, sizeof(*t));
     bool there =
         standard >= 0 ? fstat(standard, &st) == 0 : stat(name, &st) == 0;
-    /* Devices are written to and read from by many, sockets in both ways. */
+    /* devices have several users, sockets two directions */
     t->counts = there && !S_ISCHR(st.st_mode) && !S_ISSOCK(st.st_mode);
-    if (!there && standard < 0 && find(&place, name)) {
+    if (!there && standard < 0 && find_place(&place, name)) {
         t->counts = fstat(place.folder, &st) == 0;
         (void)snprintf(t->missing, sizeof(t->missing), "%s", place.name);
         close(place.folder);
@@ -289,8 +295,8 @@ static bool is_named(const struct target *t, const char *name) {
     return is_same(t, &other);
 }
 
-/* T is read when the trace NAME is: its spool, the parts of a flight recording.
-   Any of them may be what was named. */
+/* Tells whether reading the trace NAME reads T: the trace, its spool, or the
+   parts of a flight recording. NAME may be any of these. */
 static bool belongs_to(const struct target *t, const char *name) {
     char base[PATH_MAX], other[PATH_MAX + 8];
     int n = snprintf(base, sizeof(base), "%s", name);

@@ -76,7 +76,7 @@ bool tool_json_open(struct tool_json *j, const char *path) {
         return true;
     }
     if (tool_file_is_trace(path)) {
-        tool_error("%s: is a trace, and not replaced by JSON", path);
+        tool_error("%s: is a trace, and is not replaced by JSON", path);
         return false;
     }
     j->fd = tool_file_open_output(path);
@@ -91,7 +91,7 @@ void tool_json_drop(struct tool_json *j) {
     TCM_CHECK(j->depth == 0 && j->used == 0);
     if (j->fd == 1)
         return;
-    /* not a link, nor what took its place meanwhile */
+    /* only the file that was opened: not a link, not a successor of its name */
     if (fstat(j->fd, &is) == 0 && S_ISREG(is.st_mode) &&
         lstat(j->path, &named) == 0 && named.st_dev == is.st_dev &&
         named.st_ino == is.st_ino)
@@ -104,7 +104,7 @@ bool tool_json_close(struct tool_json *j) {
     TCM_CHECK(j->depth == 0);
     TCM_ASSERT(j->fd >= 0 || j->sink != NULL);
     put_text(j, "\n");
-    /* Text that others printed there stands before. */
+    /* text that was printed on stdout comes first */
     if (j->fd == 1)
         fflush(stdout);
     flush(j);
@@ -135,7 +135,7 @@ static void put_quoted(struct tool_json *j, const void *text, size_t left) {
             snprintf(escape, sizeof(escape), "\\u%04x", *p);
             put_text(j, escape);
         } else if (tcm_utf8_plain_length((const char *)p, n) == 0) {
-            /* of two or three bytes */
+            /* characters that are not plain have two or three bytes here */
             unsigned code = n == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
                                    : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 |
                                          (p[2] & 0x3fu);
@@ -164,7 +164,7 @@ static void new_line(struct tool_json *j) {
         put_text(j, "  ");
 }
 
-/* What stands before a value: comma, line, key. */
+/* Writes the comma, new line and key before a value. */
 static void before_value(struct tool_json *j, const char *key) {
     TCM_CHECK((key != NULL) == (j->depth != 0 && !j->in_array[j->depth]));
     TCM_CHECK(j->depth != 0 || !j->has_items[0]);
@@ -287,7 +287,7 @@ enum json_kind {
 struct tool_json_value {
     enum json_kind kind;
     uint32_t count;  /* of elements or members */
-    const char *key; /* NULL: no member of an object */
+    const char *key; /* of a member; else NULL */
     const struct tool_json_value *next;
     union {
         double number;
@@ -296,8 +296,8 @@ struct tool_json_value {
     };
 };
 
-/* What the mapping of a document begins with. Behind it lie the values, the
-   first of which is the outermost one, the table of members, and the text. */
+/* Start of a document's mapping. Behind VALUE, whose first entry is the
+   outermost value, come the table of members and the text. */
 struct json_document {
     size_t bytes; /* of the mapping */
     struct tool_json_value value[];
@@ -306,9 +306,9 @@ struct json_document {
 struct json_parser {
     struct tool_json_value *value;
     size_t values, room;
-    /* Members by object and name, to see a second one: an index of VALUE and
-       that of its object, or 0, 0. Linear probing in MASK + 1 places, at most
-       half of which are taken. */
+    /* Table of members by object and name, to find duplicates: indices in
+       VALUE, 0 and 0 in an empty place. Linear probing in MASK + 1 places, at
+       most half of which are taken. */
     struct json_place {
         uint32_t member, object;
     } * place;
@@ -316,7 +316,7 @@ struct json_parser {
     uint64_t seed;
     char *begin, *at, *end; /* the text; *END is 0 */
     unsigned depth;
-    const char *problem; /* NULL: none so far */
+    const char *problem; /* the first fault, or NULL */
 };
 
 static bool fail(struct json_parser *p, const char *problem) {
@@ -330,7 +330,7 @@ static void skip_blanks(struct json_parser *p) {
         p->at++;
 }
 
-/* Passes over C, and over blanks before it. */
+/* Skips blanks and takes the character C. false: another one follows. */
 static bool take(struct json_parser *p, char c) {
     skip_blanks(p);
     if (*p->at != c)
@@ -341,7 +341,7 @@ static bool take(struct json_parser *p, char c) {
 
 /* --- Strings -------------------------------------------------------------- */
 
-/* The number of four hexadecimal digits at P->at; 0: they are none. */
+/* Takes four hexadecimal digits. 0: other characters, or the number 0. */
 static uint32_t take_hex(struct json_parser *p) {
     uint32_t code = 0;
     for (int i = 0; i < 4; i++, p->at++) {
@@ -370,7 +370,8 @@ static char *put_utf8(char *to, uint32_t code) {
     return to;
 }
 
-/* The character behind "\u", or two of them that are one. */
+/* Takes the digits behind "\u", or a pair of surrogates, and stores the
+   character at TO. */
 static char *take_code(struct json_parser *p, char *to) {
     uint32_t code = take_hex(p);
     if (code >= 0xd800 && code < 0xdc00 && p->at[0] == '\\' &&
@@ -401,8 +402,8 @@ static char *take_escape(struct json_parser *p, char *to) {
     return to;
 }
 
-/* The string at P->at, which is decoded in its place: what comes out is never
-   longer. NULL: there is none. */
+/* Takes a string and decodes it in place, which never makes it longer. NULL: a
+   fault. */
 static const char *take_text(struct json_parser *p) {
     if (!take(p, '"')) {
         fail(p, "a string is missing");
@@ -459,7 +460,7 @@ static bool take_number(struct json_parser *p, struct tool_json_value *v) {
     }
     if (!good)
         return fail(p, "a value is missing");
-    /* No program sets a locale, so the point is a point. */
+    /* no program here sets a locale, so strtod expects a point */
     v->kind = JSON_NUMBER;
     v->number = strtod(begin, NULL);
     return isfinite(v->number) || fail(p, "a number is too large");
@@ -474,7 +475,7 @@ static uint64_t hash_key(uint64_t seed, const char *key) {
     return h;
 }
 
-/* False: OBJECT has a member of this name already. */
+/* Adds MEMBER to the table. false: OBJECT has another member of its name. */
 static bool note_member(struct json_parser *p,
                         const struct tool_json_value *object,
                         const struct tool_json_value *member) {
@@ -496,8 +497,7 @@ static struct tool_json_value *new_value(struct json_parser *p) {
 
 static bool take_value(struct json_parser *p, struct tool_json_value *v);
 
-/* The elements of an array or the members of an object, whose bracket was
-   passed over. */
+/* Takes the elements or members of LIST, behind its opening bracket. */
 static bool take_list(struct json_parser *p, struct tool_json_value *list) {
     char close = list->kind == JSON_OBJECT ? '}' : ']';
     const struct tool_json_value **link = &list->first;
@@ -559,8 +559,8 @@ static bool take_value(struct json_parser *p, struct tool_json_value *v) {
 
 /* --- Documents ------------------------------------------------------------ */
 
-/* The values of TEXT are no more, for each but the first comes behind one of
-   these characters; and so are its members. */
+/* Bounds the number of values in TEXT, and so of members: each value but the
+   first comes after one of these characters. */
 static size_t count_values(const char *text, size_t n) {
     size_t count = 1;
     for (size_t i = 0; i < n; i++)
@@ -649,7 +649,7 @@ void tool_json_read_free(const struct tool_json_value *root) {
     tcm_os_unmap(d, d->bytes);
 }
 
-/* --- What was read -------------------------------------------------------- */
+/* --- Lookups -------------------------------------------------------------- */
 
 static bool is_kind(const struct tool_json_value *v, enum json_kind kind) {
     return v != NULL && v->kind == kind;

@@ -12,7 +12,7 @@
 
 enum {
     HELP_WIDTH = 79,
-    /* A left column that is wider has a line of its own. */
+    /* a wider left column gets a line of its own */
     HELP_LEFT_MOST = 24
 };
 
@@ -25,8 +25,8 @@ static bool is_option(const struct tool_opt *t) {
     return t->letter != 0 || t->name != NULL;
 }
 
-/* Prints TEXT in lines from COLUMN on, where the output stands already. Line
-   feeds in TEXT stay. */
+/* Prints TEXT, wrapped into lines that begin in COLUMN, where the output is
+   now. Keeps the newlines of TEXT. */
 static void print_wrapped(const char *text, size_t column) {
     size_t at = column;
     bool begins = true;
@@ -52,7 +52,7 @@ static void print_wrapped(const char *text, size_t column) {
     putchar('\n');
 }
 
-/* "-z, --compress", "    --json=FILE", "-o FILE", "lifetimes". */
+/* Writes "-z, --compress", "    --json=FILE", "-o FILE", or "lifetimes". */
 static void left_text(const struct tool_opt *t, char *out, size_t size) {
     char letter[4] = {'-', t->letter, '\0', '\0'};
     if (!is_option(t))
@@ -89,7 +89,7 @@ static void print_help(const struct tool_command *c) {
         {.letter = 'q',
          .name = "quiet",
          .help =
-             c->quiet != NULL ? c->quiet : "print nothing but what is wrong"},
+             c->quiet != NULL ? c->quiet : "print errors and warnings only"},
         {.letter = 'h', .name = "help", .help = "print this text and exit"},
         {.letter = 'V',
          .name = "version",
@@ -112,8 +112,8 @@ static void print_help(const struct tool_command *c) {
         line += n + (line[n] != '\0');
     }
     print_wrapped(c->about, 0);
-    /* Options stand apart from operands, and those of every program from what
-       stands below a heading. */
+    /* Blank lines separate options from operands, and the options of every
+       program from rows below a heading. */
     bool has_heading = false, after_option = false;
     for (const struct tool_opt *t = c->opts; !is_end(t); t++) {
         bool heading = !is_option(t) && t->value == NULL;
@@ -151,7 +151,7 @@ static void bound_text(const struct tool_opt *t, char text[32],
         snprintf(text, 32, "%llu", (unsigned long long)bound);
 }
 
-/* " from 1 to 100", " from 1 on", " up to 100" or "". */
+/* Writes " from 1 to 100", " from 1 on", " up to 100" or "". */
 static void bounds_text(const struct tool_opt *t, char *out, size_t size) {
     char least[32], most[32];
     bound_text(t, least, t->least);
@@ -165,7 +165,7 @@ static void bounds_text(const struct tool_opt *t, char *out, size_t size) {
                  t->most != 0 ? most : "");
 }
 
-/* Writes in words which values T allows. */
+/* Describes the values that T allows. */
 static void allowed_text(const struct tool_opt *t, char *out, size_t size) {
     if (t->take != NULL) {
         snprintf(out, size, "%s", t->expects);
@@ -217,7 +217,8 @@ static bool take_word(const struct tool_opt *t, const char *value) {
     return false;
 }
 
-/* VALUE, or NULL, goes to T's destination. false: it is not allowed. */
+/* Stores VALUE, which may be NULL, in T's destination. false: VALUE is not
+   allowed. */
 static bool store(const struct tool_opt *t, const char *value) {
     uint64_t most = t->most != 0 ? t->most : UINT64_MAX;
     if (t->flag != NULL)
@@ -248,39 +249,40 @@ static bool store(const struct tool_opt *t, const char *value) {
     return take_ratio(value, t->ratio);
 }
 
-/* --- The walk ------------------------------------------------------------- */
+/* --- Parsing -------------------------------------------------------------- */
 
-struct walk {
+struct parser {
     struct tool_opts *o;
     const struct tool_command *c;
     int argc, next;
     char **argv;
 };
 
-static bool stop(struct walk *w, int status) {
-    w->o->status = status;
+static bool stop(struct parser *p, int status) {
+    p->o->status = status;
     return false;
 }
 
-static bool take(struct walk *w, const struct tool_opt *t, const char *value) {
+static bool take(struct parser *p, const struct tool_opt *t,
+                 const char *value) {
     char option[64], allowed[400];
     if (t->given != NULL)
         *t->given = true;
     if (store(t, value))
         return true;
     if (t->take != NULL && t->expects == NULL)
-        return stop(w, TOOL_USAGE);
+        return stop(p, TOOL_USAGE);
     option_text(t, option, sizeof(option));
     if (t->list != NULL)
-        return stop(w, tool_usage_error("%s: at most %zu of them", option,
+        return stop(p, tool_usage_error("%s: at most %zu of them", option,
                                         t->list->room));
     allowed_text(t, allowed, sizeof(allowed));
-    return stop(w, tool_usage_error("%s: \"%s\" is not %s", option,
+    return stop(p, tool_usage_error("%s: \"%s\" is not %s", option,
                                     value == NULL ? "" : value, allowed));
 }
 
-/* An option that every program has, by its letter. */
-static bool take_common(struct walk *w, char letter) {
+/* Handles an option that every program has, by its letter. */
+static bool take_common(struct parser *p, char letter) {
     if (letter == 'q') {
         tool_be_quiet();
         return true;
@@ -288,11 +290,11 @@ static bool take_common(struct walk *w, char letter) {
     if (letter == 'V')
         tool_print_version();
     else
-        print_help(w->c);
-    return stop(w, TOOL_OK);
+        print_help(p->c);
+    return stop(p, TOOL_OK);
 }
 
-/* The letter of the option NAME that every program has; 0: there is none. */
+/* Returns the letter of the option NAME if every program has it, else 0. */
 static char common_letter(const char *name, size_t length) {
     static const char *const names[] = {"quiet", "help", "Version"};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(names); i++)
@@ -320,75 +322,76 @@ static const struct tool_opt *find_letter(const struct tool_opt *t,
     return NULL;
 }
 
-static bool take_long(struct walk *w, const char *name) {
+static bool take_long(struct parser *p, const char *name) {
     const char *equals = strchr(name, '=');
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const struct tool_opt *t = find_name(w->c->opts, name, length);
+    const struct tool_opt *t = find_name(p->c->opts, name, length);
     char common = t == NULL && length != 0 ? common_letter(name, length) : 0;
     if (t == NULL && common == 0)
         return stop(
-            w, tool_usage_error("unknown option --%.*s", (int)length, name));
+            p, tool_usage_error("unknown option --%.*s", (int)length, name));
     if (common != 0 || t->value == NULL) {
         if (equals != NULL)
-            return stop(w, tool_usage_error("option --%.*s takes no value",
+            return stop(p, tool_usage_error("option --%.*s takes no value",
                                             (int)length, name));
-        return common != 0 ? take_common(w, common) : take(w, t, NULL);
+        return common != 0 ? take_common(p, common) : take(p, t, NULL);
     }
     if (equals != NULL)
-        return take(w, t, equals + 1);
+        return take(p, t, equals + 1);
     if (t->value_optional)
-        return take(w, t, NULL);
-    if (w->next >= w->argc)
-        return stop(w, tool_usage_error("option --%s needs a value", t->name));
-    return take(w, t, w->argv[w->next++]);
+        return take(p, t, NULL);
+    if (p->next >= p->argc)
+        return stop(p, tool_usage_error("option --%s needs a value", t->name));
+    return take(p, t, p->argv[p->next++]);
 }
 
-/* The letters of one word, the last perhaps with its value. */
-static bool take_letters(struct walk *w, const char *letters) {
+/* Parses one word of letters, the last of which may be followed by its
+   value. */
+static bool take_letters(struct parser *p, const char *letters) {
     while (*letters != '\0') {
         char letter = *letters++;
-        const struct tool_opt *t = find_letter(w->c->opts, letter);
+        const struct tool_opt *t = find_letter(p->c->opts, letter);
         if (t == NULL) {
             if (strchr("qhV", letter) == NULL)
-                return stop(w, tool_usage_error("unknown option -%c", letter));
-            if (!take_common(w, letter))
+                return stop(p, tool_usage_error("unknown option -%c", letter));
+            if (!take_common(p, letter))
                 return false;
             continue;
         }
         if (t->value == NULL || t->value_optional) {
-            if (!take(w, t, NULL))
+            if (!take(p, t, NULL))
                 return false;
             continue;
         }
         if (*letters != '\0')
-            return take(w, t, letters);
-        if (w->next < w->argc)
-            return take(w, t, w->argv[w->next++]);
-        return stop(w, tool_usage_error("option -%c needs a value", letter));
+            return take(p, t, letters);
+        if (p->next < p->argc)
+            return take(p, t, p->argv[p->next++]);
+        return stop(p, tool_usage_error("option -%c needs a value", letter));
     }
     return true;
 }
 
-static void take_operands(struct walk *w, int count) {
+static void take_operands(struct parser *p, int count) {
     while (count-- > 0)
-        w->o->operand[w->o->operand_count++] = w->argv[w->next++];
+        p->o->operand[p->o->operand_count++] = p->argv[p->next++];
 }
 
 bool tool_opts_parse(struct tool_opts *o, const struct tool_command *c,
                      int argc, char **argv) {
-    struct walk w = {.o = o, .c = c, .argc = argc, .argv = argv, .next = 1};
+    struct parser p = {.o = o, .c = c, .argc = argc, .argv = argv, .next = 1};
     *o = (struct tool_opts){.operand = argv + 1};
-    while (w.next < argc) {
-        const char *word = argv[w.next];
+    while (p.next < argc) {
+        const char *word = argv[p.next];
         if (strcmp(word, "--") == 0) {
-            w.next++;
-            take_operands(&w, argc - w.next);
+            p.next++;
+            take_operands(&p, argc - p.next);
         } else if (word[0] != '-' || word[1] == '\0') {
-            take_operands(&w, c->stop_at_operand ? argc - w.next : 1);
+            take_operands(&p, c->stop_at_operand ? argc - p.next : 1);
         } else {
-            w.next++;
-            if (word[1] == '-' ? !take_long(&w, word + 2)
-                               : !take_letters(&w, word + 1))
+            p.next++;
+            if (word[1] == '-' ? !take_long(&p, word + 2)
+                               : !take_letters(&p, word + 1))
                 return false;
         }
     }

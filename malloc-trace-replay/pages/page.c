@@ -16,7 +16,7 @@ static const char head[] =
     "initial-scale=1\">\n"
     "<meta name=\"color-scheme\" content=\"light dark\">\n";
 
-/* Nothing is fetched, whatever a text may hold. */
+/* Keeps a page from fetching anything, whatever its texts hold. */
 static const char policy[] =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
     "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
@@ -51,7 +51,7 @@ bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
         p->path = "standard output";
         p->out = stdout;
     } else if (tool_file_is_trace(path)) {
-        tool_error("%s: is a trace, and not replaced by a page", path);
+        tool_error("%s: is a trace, and is not replaced by a page", path);
         return false;
     } else {
         int fd = tool_file_open_new(&p->file, path);
@@ -152,8 +152,8 @@ void tool_page_element(struct tool_page *p, const char *tag, const char *text) {
 
 /* --- Figures -------------------------------------------------------------- */
 
-/* A "<" stands in strings alone, where it can be written so that no "</script"
-   and no "<!--" comes of it. */
+/* Escapes "<", which occurs in strings only, so that no string ends or changes
+   the script element ("</script", "<!--"). */
 static void put_data(void *ctx, const char *text, size_t length) {
     struct tool_page *p = ctx;
     for (size_t i = 0; i < length; i++)

@@ -21,7 +21,7 @@ static void add_tick(struct tool_axis *a, double v) {
         a->tick[a->ticks++] = v;
 }
 
-/* Axes of other figures would have no places: theirs is that of 1 to 10. */
+/* Replaces a range that an axis cannot have by 1 to 10. */
 static void check_range(double *low, double *high, double least) {
     if (*low >= least && *high <= TOOL_AXIS_MOST)
         return;
@@ -36,7 +36,7 @@ void tool_axis_linear(struct tool_axis *a, double low, double high, double unit,
         high = low + (low == 0 ? unit : fabs(low) / 10);
     *a = (struct tool_axis){.low = low, .high = high};
     double step = round_step((high - low) / unit / most) * unit;
-    /* + 0.0: no -0 */
+    /* + 0.0 turns -0 into 0 */
     double first = ceil(low / step - 1e-9) + 0.0;
     for (int i = 0; i < TOOL_AXIS_TICKS; i++)
         if ((first + i) * step <= high + step * 1e-9)
@@ -52,8 +52,8 @@ void tool_axis_log(struct tool_axis *a, double low, double high) {
     int last = (int)ceil(log10(high));
     for (int d = (int)floor(log10(low)); d <= last; d++)
         for (int i = 0; i < 3; i++) {
-            static const double of[] = {1, 2, 5};
-            double v = of[i] * pow(10, d);
+            static const double factors[] = {1, 2, 5};
+            double v = factors[i] * pow(10, d);
             if (v < low * 0.999 || v > high * 1.001 ||
                 (i != 0 && decades > 3) || (decades > 10 && d % 2 != 0))
                 continue;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Drawings of figures in a page: axes, and SVG whose places are per cent of its
- * width and height, so that a drawing fits any window and its text keeps its
- * size.
+ * Plots in a page: axes, and SVG with positions in per cent of its width and
+ * height, so that a plot fits any window and its text keeps its size.
  *
  * Threads: one.
  */
@@ -12,8 +11,8 @@
 #include "pages/page.h"
 
 enum { TOOL_AXIS_TICKS = 12 };
-/* Figures beyond, and those below its inverse on a logarithmic axis, have no
-   place. */
+/* Largest value of an axis; its inverse is the smallest of a logarithmic
+   one. */
 #define TOOL_AXIS_MOST 1e30
 
 struct tool_axis {
@@ -23,24 +22,29 @@ struct tool_axis {
     unsigned ticks;
 };
 
-/* From LOW to HIGH, with about MOST ticks at round multiples of UNIT (1, or
-   1024 to a power for bytes). */
+/* Makes an axis from LOW to HIGH with about MOST ticks at round multiples of
+   UNIT (1, or for bytes a power of 1024). */
 void tool_axis_linear(struct tool_axis *a, double low, double high, double unit,
                       unsigned most);
-/* The same, ticks at 1, 2 and 5 of the powers of ten; LOW is above 0. */
+/* Makes a logarithmic axis with ticks at 1, 2 and 5 times powers of ten. LOW is
+   above 0. */
 void tool_axis_log(struct tool_axis *a, double low, double high);
-/* The unit of bytes in which HIGH has one to four digits: 1, 1024, ... */
+/* Returns the unit of bytes in which HIGH has one to four digits: 1, 1024,
+   ... */
 double tool_axis_byte_unit(double high);
-/* Where V is, 0 to 100; below and above if it is not on the axis. */
+/* Returns the position of V in per cent; below 0 or above 100 if V is not on
+   the axis. */
 double tool_axis_at(const struct tool_axis *a, double v);
 
-/* Between these stands what is drawn: LABEL says what it is to those who do
-   not see it. CLASS: of the drawing, besides `plot`. */
+/* Begin and end a plot. LABEL describes it to readers who cannot see it. It has
+   the class CLASS_NAME besides `plot`, and the attributes DATA ("" or with a
+   blank in front). */
 void tool_plot_begin(struct tool_page *p, const char *class_name,
                      const char *label, const char *data);
 void tool_plot_end(struct tool_page *p);
 
-/* Ticks, their lines and texts; TEXT makes the latter. */
+/* Draw an axis: the lines and texts of its ticks, which TEXT formats, and its
+   title. */
 typedef const char *tool_tick_text(char text[32], double v);
 const char *tool_tick_bytes(char text[32], double v);
 const char *tool_tick_ns(char text[32], double v);
@@ -49,22 +53,22 @@ void tool_plot_x(struct tool_page *p, const struct tool_axis *a,
 void tool_plot_y(struct tool_page *p, const struct tool_axis *a,
                  tool_tick_text *text, const char *title);
 
-/* A line through N points in per cent (y from the bottom), of class
-   CLASS_NAME. CLOSED: down to the bottom and filled. */
+/* Draws a line of class CLASS_NAME through N points in per cent (y from the
+   bottom). CLOSED: as an area down to the bottom. */
 struct tool_point {
     double x, y;
 };
 void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
                     const char *class_name, bool closed);
 
-/* The ground between two lines of N points each, with the same X. */
+/* Fills the area between two lines of N points each, with the same X. */
 void tool_plot_band(struct tool_page *p, const struct tool_point *low,
                     const struct tool_point *high, size_t n,
                     const char *class_name);
 
-/* Moves the places Y[0..N) of texts, in any unit, apart by at least GAP, as
-   little as that takes; ROOM is scratch of N. They stay within LOW and HIGH if
-   there is room. */
+/* Moves the positions Y[0..N) of texts, in any unit, apart until they are at
+   least GAP from each other; keeps them within LOW and HIGH if they fit. ROOM:
+   scratch memory of N entries. */
 void tool_plot_spread(double *y, size_t *room, size_t n, double gap, double low,
                       double high);
 

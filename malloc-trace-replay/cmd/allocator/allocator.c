@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace-allocator: which library serves malloc in this process, and
- * whether it does so in truth.
+ * malloc-trace-allocator: tells which library serves malloc in this process,
+ * and checks that it really does.
  *
- * Until the functions of the family are known to belong together nothing here
- * allocates: a block of one allocator that another one frees ends the process.
- * That makes it a program of its own, linked with no shared library but the C
- * library's: others ask for memory before main.
+ * Until the functions of the malloc family are known to come from one library,
+ * nothing here allocates: a block of one allocator that another one frees ends
+ * the process. For that reason this is a program of its own, linked with no
+ * shared library but the C library: others allocate memory before main.
  *
- * Why the C library is asked: any allocator may count what it likes, or
- * nothing. What the C library's own heap has grown by while this process asked
- * for memory was not served by another one: that is a wrapper, which may count,
- * or harden, and is measured as what it is.
+ * Why the C library's counters are read: an allocator may count anything, or
+ * nothing. Growth of the C library's own heap while this process allocates
+ * shows a wrapper around it, which may count or harden, and is measured as
+ * such.
  */
+#include "base/check.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -27,51 +28,57 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one library, or blocks get lost between two. */
+/* Functions that must come from one library, or blocks get lost between two. */
 static const char *const needed[] = {"malloc", "free", "calloc", "realloc"};
-/* A program that calls one of these gets a block that the others may not
-   know. */
-static const char *const others[] = {"posix_memalign", "aligned_alloc",
-                                     "memalign", "malloc_usable_size"};
+/* Functions that may come from another library: a program that calls one of
+   these gets a block that the needed functions may not know. */
+static const char *const optional[] = {"posix_memalign", "aligned_alloc",
+                                       "memalign", "malloc_usable_size"};
 
 struct answer {
     char library[PATH_MAX];
-    const char *foreign[TCM_ARRAY_SIZE(others)];
+    const char *foreign[TCM_ARRAY_SIZE(optional)]; /* from other libraries */
     unsigned foreigns;
+    /* bytes requested, by which the C library's heap grew, counted by the
+       library */
     uint64_t asked, c_library, own;
     bool knows_c_library, knows_own;
-    bool wraps; /* the C library's malloc serves its requests */
+    bool wraps; /* the C library's malloc serves the requests */
     bool good;
-    char why[PATH_MAX + 128]; /* when it is not */
+    char why[PATH_MAX + 128]; /* reason if not GOOD */
 };
 
-/* --- Whose functions ------------------------------------------------------ */
+/* --- Functions of the malloc family --------------------------------------- */
 
-static bool place_of(const char *name, Dl_info *info) {
+/* Stores the library that defines NAME. false: none. */
+static bool find_symbol(const char *name, Dl_info *info) {
     void *p = dlsym(RTLD_DEFAULT, name);
     return p != NULL && dladdr(p, info) != 0;
 }
 
-/* A dlsym that finds nothing allocates its message, so these come after the
-   needed ones have been found in one library. */
+/* Notes the optional functions that another library than BASE defines, or none.
+   Only after find_library: a dlsym that finds nothing allocates its message. */
 static void find_foreign(struct answer *a, const void *base) {
     Dl_info info;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(others); i++)
-        if (!place_of(others[i], &info) || info.dli_fbase != base)
-            a->foreign[a->foreigns++] = others[i];
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(optional); i++)
+        if (!find_symbol(optional[i], &info) || info.dli_fbase != base)
+            a->foreign[a->foreigns++] = optional[i];
 }
 
+/* Finds the library that defines all needed functions. false: A->why tells why
+   there is none. */
 static bool find_library(struct answer *a, const void **base) {
     Dl_info info, next;
-    if (!place_of("malloc", &info) || info.dli_fname == NULL) {
-        snprintf(a->why, sizeof(a->why), "malloc belongs to no library");
+    if (!find_symbol("malloc", &info) || info.dli_fname == NULL) {
+        snprintf(a->why, sizeof(a->why), "no library defines malloc");
         return false;
     }
     *base = info.dli_fbase;
     if (realpath(info.dli_fname, a->library) == NULL)
         snprintf(a->library, sizeof(a->library), "%s", info.dli_fname);
     for (size_t i = 1; i < TCM_ARRAY_SIZE(needed); i++) {
-        if (!place_of(needed[i], &next) || next.dli_fbase != info.dli_fbase) {
+        if (!find_symbol(needed[i], &next) ||
+            next.dli_fbase != info.dli_fbase) {
             snprintf(a->why, sizeof(a->why),
                      "it has malloc, but %s comes from %s", needed[i],
                      next.dli_fname != NULL ? next.dli_fname : "nowhere");
@@ -81,7 +88,7 @@ static bool find_library(struct answer *a, const void **base) {
     return true;
 }
 
-/* --- Whose memory --------------------------------------------------------- */
+/* --- Origin of the memory ------------------------------------------------- */
 
 enum {
     BLOCKS = 300,
@@ -101,12 +108,14 @@ typedef int (*mallctl_function)(const char *, void *, size_t *, void *, size_t);
     } while (0)
 
 struct counters {
-    mallinfo_function mallinfo; /* of the C library; NULL: has none */
-    property_function property; /* gperftools and its like */
+    /* each NULL if it is missing */
+    mallinfo_function mallinfo; /* of the C library */
+    property_function property; /* gperftools and its relatives */
     mallctl_function mallctl;   /* jemalloc */
 };
 
-/* Of the library at BASE: a program may be linked with others. */
+/* Finds the counters of the C library and of the library at BASE; those of
+   other libraries in the process do not count. */
 static void counters_find(struct counters *c, const void *base) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     c->mallinfo = NULL;
@@ -141,7 +150,8 @@ static bool own_bytes(const struct counters *c, uint64_t *bytes) {
     return false;
 }
 
-/* Asks for some memory and sees who counts it. */
+/* Allocates some memory and compares the counters. false: A->why tells why the
+   library does not serve malloc. */
 static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
     static void *block[BLOCKS + LARGES];
     struct counters c;
@@ -167,17 +177,18 @@ static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
     a->c_library = after > before ? after - before : 0;
     if (a->knows_own)
         a->own = own[1] > own[0] ? own[1] - own[0] : 0;
+    TCM_ASSERT(a->asked == (uint64_t)BLOCKS * BLOCK + (uint64_t)LARGES * LARGE);
     a->wraps = !is_c_library && a->c_library >= a->asked / 2;
     if (a->knows_own && a->own < a->asked) {
         snprintf(a->why, sizeof(a->why),
-                 "it counts %llu of %llu bytes that were asked for",
+                 "it counted %llu of %llu requested bytes",
                  (unsigned long long)a->own, (unsigned long long)a->asked);
         return false;
     }
     return true;
 }
 
-/* --- The answer ----------------------------------------------------------- */
+/* --- Output --------------------------------------------------------------- */
 
 static bool write_json(struct tool_json *j, const struct answer *a) {
     tool_json_begin_object(j, NULL);
@@ -210,17 +221,17 @@ static void print(const struct answer *a) {
     printf("malloc comes from %s%s\n", tool_text_shown(a->library),
            a->wraps ? ", a wrapper around the C library's" : "");
     if (a->foreigns != 0) {
-        printf("  not from there  ");
+        printf("  other library   ");
         for (unsigned i = 0; i < a->foreigns; i++)
             printf(" %s", a->foreign[i]);
         putchar('\n');
     }
     if (a->knows_own)
-        printf("  it counts        %s of %s asked for\n",
+        printf("  its counters    %s of %s requested\n",
                tool_text_bytes(&t[0], a->own),
                tool_text_bytes(&t[1], a->asked));
     if (a->knows_c_library)
-        printf("  the C library's malloc gave %s of them\n",
+        printf("  the C library's malloc served %s of them\n",
                tool_text_bytes(&t[0], a->c_library));
 }
 
@@ -229,21 +240,21 @@ int main(int argc, char **argv) {
     const struct tool_opt opts[] = {
         {.name = "json",
          .value = "FILE",
-         .help = "write it to FILE too, as JSON (-: to standard output "
-                 "instead)",
+         .help = "also write the result to FILE as JSON (-: to standard "
+                 "output, instead of text)",
          .text = &json},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace allocator [--json=FILE]",
-        .about = "Say which library serves malloc in this process, as "
-                 "LD_PRELOAD chooses it, whether all of the malloc family "
-                 "comes from it, and by counters whether requests stay there.",
+        .about = "Tell which library serves malloc in this process, as "
+                 "LD_PRELOAD selects it, whether it defines the whole malloc "
+                 "family, and, by counters, whether it serves requests itself.",
         .opts = opts,
-        .notes = "Exit status: 0; 1 system error; 2 usage; 5 the library has "
-                 "not taken malloc over."};
+        .notes = "Exit status: 0; 1 system error; 2 wrong command line; 5 the "
+                 "library does not serve malloc."};
     static struct tool_json j;
     static struct answer a;
-    static char stdout_buffer[4096]; /* none of the allocator's memory */
+    static char stdout_buffer[4096]; /* keeps stdio from allocating one */
     struct tool_opts o;
     const void *base = NULL;
     tool_begin("malloc-trace allocator");
@@ -251,7 +262,7 @@ int main(int argc, char **argv) {
     if (!tool_opts_parse(&o, &command, argc, argv))
         return tool_end(o.status);
     if (o.operand_count != 0)
-        return tool_usage_error("'%s' is too much", o.operand[0]);
+        return tool_usage_error("unexpected argument '%s'", o.operand[0]);
     if (json != NULL && !tool_json_open(&j, json))
         return TOOL_FAILED;
     bool together = find_library(&a, &base);
@@ -259,14 +270,14 @@ int main(int argc, char **argv) {
         Dl_info info;
         find_foreign(&a, base);
         a.good = find_memory(&a, base,
-                             place_of("gnu_get_libc_version", &info) &&
+                             find_symbol("gnu_get_libc_version", &info) &&
                                  info.dli_fbase == base);
     }
     bool written = json == NULL || write_json(&j, &a);
     if (!a.good)
-        tool_error("%s has not taken malloc over: %s", a.library, a.why);
+        tool_error("%s does not serve malloc: %s", a.library, a.why);
     if (!together)
-        _exit(written ? TOOL_ALLOCATOR : TOOL_FAILED); /* no free any more */
+        _exit(written ? TOOL_ALLOCATOR : TOOL_FAILED); /* exit may call free */
     if (!tool_is_quiet() && (json == NULL || !tool_file_is_stdout(json)))
         print(&a);
     return tool_end(!written ? TOOL_FAILED : a.good ? TOOL_OK : TOOL_ALLOCATOR);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bump-pipes: enlarges the pipes on its stdin and stdout to the most that the
- * system allows, then becomes the command it was given.
+ * bump-pipes: enlarges the pipes on its stdin and stdout to the maximum that
+ * the system allows, then executes a command.
  *
  * Why: a pipe holds 64 KiB by default, so that two busy programs wake each
- * other for every few thousand operations; at 1 MiB they do so sixteen times
- * less often. A stdin or stdout that is no pipe, or a system that refuses, is
- * no error: the command runs as it would have.
+ * other for every few thousand operations; with 1 MiB they do so sixteen times
+ * less often. A stdin or stdout that is not a pipe, or a system that refuses,
+ * is not an error: the command runs anyway.
  */
 #include "base/raw_io.h"
 #include "common/main.h"
@@ -26,13 +26,15 @@ static const struct tool_command command = {
     .about = "Enlarge the pipes on standard input and output to the system's "
              "maximum, then run COMMAND.",
     .opts = opts,
-    .quiet = "has no effect: nothing is printed but what is wrong",
-    .notes = "The maximum is the number in " PIPE_SIZE_FILE ". What is no "
-             "pipe stays as it is. The exit status is COMMAND's; 126 if it "
+    .quiet = "no effect: only errors are printed anyway",
+    .notes = "The maximum is the number in " PIPE_SIZE_FILE ". A standard "
+             "input or output that is not a pipe stays as it is. The exit "
+             "status is COMMAND's; 126 if it "
              "cannot be run, 127 if it is not found, 2 for a wrong command "
              "line.",
     .stop_at_operand = true};
 
+/* Returns the maximum size of a pipe in bytes. */
 static uint64_t largest_pipe(void) {
     char text[32];
     uint64_t size;
@@ -44,13 +46,13 @@ static uint64_t largest_pipe(void) {
     return size;
 }
 
-/* Never makes a pipe smaller: one that root had enlarged beyond the limit may
-   be ours. */
+/* Enlarges FD if it is a pipe; never shrinks one that root has enlarged beyond
+   the limit. */
 static void enlarge(int fd, uint64_t size) {
     int now = fcntl(fd, F_GETPIPE_SZ);
     if (now < 0 || (uint64_t)now >= size)
         return;
-    /* The limit of all pages of a user's pipes may allow less than this. */
+    /* the limit on all pipes of a user may allow less than SIZE */
     while (size > (uint64_t)now && fcntl(fd, F_SETPIPE_SZ, (int)size) < 0)
         size /= 2;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace: finds the subcommand.
+ * malloc-trace: runs a subcommand.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Becomes malloc-trace-allocator, which asks for no memory before main: the
+/* Executes malloc-trace-allocator, which must not allocate before main, as
    libraries of this program may. */
 static int cmd_allocator(int argc, char **argv) {
     static char path[PATH_MAX], quiet[] = "-q", *words[64];
@@ -39,20 +39,21 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"record", "malloc-trace record",
-     "run a program and record what it asks of malloc", cmd_record},
+     "run a program and record its memory requests", cmd_record},
     {"compare", "malloc-trace compare",
-     "say which allocator serves a program or its traces best", cmd_compare},
+     "find the allocator that serves a program or traces best", cmd_compare},
     {"info", "malloc-trace info", "print summaries of traces", cmd_info},
-    {"report", "malloc-trace report", "say who allocates", cmd_report},
-    {"dump", "malloc-trace dump", "print a trace, one line an event", cmd_dump},
+    {"report", "malloc-trace report", "tell which code allocates", cmd_report},
+    {"dump", "malloc-trace dump", "print a trace, one line for each event",
+     cmd_dump},
     {"convert", "malloc-trace convert",
-     "read and write the traces of other programs", cmd_convert},
+     "read and write traces of other programs", cmd_convert},
     {"annotate", "malloc-trace annotate",
-     "say how long blocks live, and what lies beside them", cmd_annotate},
-    {"ctl", "malloc-trace ctl", "start, stop and ask a running recording",
-     cmd_ctl},
-    {"allocator", "malloc-trace allocator",
-     "say which library serves malloc here", cmd_allocator},
+     "tell how long blocks live, and their neighbours", cmd_annotate},
+    {"ctl", "malloc-trace ctl",
+     "start, stop and query recordings of a running program", cmd_ctl},
+    {"allocator", "malloc-trace allocator", "tell which library serves malloc",
+     cmd_allocator},
 };
 
 enum { COMMANDS = TCM_ARRAY_SIZE(commands) };
@@ -61,11 +62,11 @@ int main(int argc, char **argv) {
     struct tool_opt opts[COMMANDS + 2] = {{.help = "Commands:"}};
     const struct tool_command command = {
         .usage = "malloc-trace COMMAND [OPTION]... [ARGUMENT]...",
-        .about = "Record the memory requests of programs and look at what was "
-                 "recorded.",
+        .about = "Record the memory requests of programs, and analyse the "
+                 "traces.",
         .opts = opts,
-        .quiet = "before or after COMMAND: print nothing but what is wrong",
-        .notes = "'malloc-trace COMMAND --help' tells more about each.",
+        .quiet = "before or after COMMAND: print errors and warnings only",
+        .notes = "'malloc-trace COMMAND --help' describes a command.",
         .stop_at_operand = true};
     struct tool_opts o;
     for (size_t i = 0; i < COMMANDS; i++) {

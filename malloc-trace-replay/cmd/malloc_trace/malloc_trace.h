@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The subcommands of malloc-trace. Each takes its own words, ARGV[0] being its
- * name, and returns the exit status; tool_begin has been called with
+ * Subcommands of malloc-trace. Each takes its own arguments, ARGV[0] is its
+ * name, and returns the exit status. The caller has called tool_begin with
  * "malloc-trace NAME".
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H

@@ -47,8 +47,8 @@ serves() {
         echo true || echo false),"
 }
 serves 0 "" "^malloc comes from .*/libc.so"
-serves 0 "$minimal" "it counts  *[0-9.]* MiB of [0-9.]* MiB asked for"
-serves 0 ./odd.so "not from there .* posix_memalign aligned_alloc memalign"
+serves 0 "$minimal" "its counters  *[0-9.]* MiB of [0-9.]* MiB requested"
+serves 0 ./odd.so "other library .* posix_memalign aligned_alloc memalign"
 serves 0 ./forwards.so "forwards.so, a wrapper around the C library's"
 serves 5 ./only_malloc.so "it has malloc, but free comes from .*/libc.so"
 serves 5 ./no_free.so "it has malloc, but free comes from .*/libc.so"

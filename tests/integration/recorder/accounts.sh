@@ -143,7 +143,7 @@ is "record: the kinds add up to the events" "$(cat sums)" "True True"
 at_least "record: some traces have no footer" "$(find . -name 'r.*.spool' |
     wc -l)" 2
 is "record: the lines of the account fit a terminal" \
-    "$(sed -n '/  mallocs/,/known of/p' err | grep '.\{80\}')" ""
+    "$(sed -n '/  mallocs/,/known for/p' err | grep '.\{80\}')" ""
 check "record: whose account the rest is" \
-    grep -q "known of [0-9]* of [0-9]* traces" err
+    grep -q "known for [0-9]* of [0-9]* traces" err
 tap_end

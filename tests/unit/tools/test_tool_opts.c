@@ -269,7 +269,7 @@ static const char help[] =
     "      --name=NAME     repeated\n"
     "      --take[=X]      taken\n"
     "\n"
-    "  -q, --quiet         print nothing but what is wrong\n"
+    "  -q, --quiet         print errors and warnings only\n"
     "  -h, --help          print this text and exit\n"
     "  -V, --version       print the version and exit\n"
     "\n"

@@ -93,10 +93,10 @@ is "stdin is the command's" "$(cat got)" word
 # --- Why there is nothing -------------------------------------------------
 run "$malloc_trace" record true
 like "no trace is a warning" "$err" "warning: no trace was written: true: "
-like "of a name with %p: perhaps nothing was asked for" "$err" \
-    "it asked nothing of malloc, for which a name with %p gets no file"
+like "of a name with %p: perhaps it made no request" "$err" \
+    "it made no memory request, for which a name with %p gets no file"
 run "$malloc_trace" record -o %%p true
-like "of another name: what was said" "$err" "said above is the cause"
+like "of another name: the message above" "$err" "recorder or loader above"
 echo 'int main(void) { return 0; }' >static.c
 if run ${CC:-cc} -static -o static static.c; then
     run "$malloc_trace" record ./static
@@ -119,7 +119,7 @@ int main(void) { return malloc(10) == NULL; }
 END
 if run ${CC:-cc} -w -fno-builtin -o own own.c; then
     run "$malloc_trace" record ./own
-    like "a program with its own malloc" "$err" "malloc of its own"
+    like "a program with its own malloc" "$err" "has its own malloc"
 fi
 cp "$(command -v cat)" setuid_cat && chmod u+s setuid_cat
 run "$malloc_trace" record ./setuid_cat </dev/null
@@ -217,5 +217,5 @@ else
 fi
 run "$malloc_trace" record -o /dev/null -- ../ask
 is "to a device" "$status" 3
-like "is told" "$err" "which is no regular file"
+like "is told" "$err" "which is not a regular file"
 tap_end

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace annotate: says behind each line of a text trace with addresses
- * how long the block lived and what lay beside it; or sums that up.
+ * malloc-trace annotate: appends to each line of a text trace with addresses
+ * how long the block lived and what its neighbours are; or prints a summary.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -23,14 +23,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- The summary ---------------------------------------------------------- */
+/* --- Summary -------------------------------------------------------------- */
 
 /*
- * What annotate sums up: how long blocks of each size lived, how far apart they
- * lay, and how many pages they took in the course of the trace. As a table, as
- * CSV, or as a picture.
+ * Summary: how long blocks of each size lived, the gaps between them, and the
+ * pages in use in the course of the trace; as a table, CSV, or a picture.
  *
- * Invariants: memory is fixed, whatever the length of the trace.
+ * Invariants: memory does not depend on the length of the trace.
  */
 enum annotate_form {
     ANNOTATE_LINES,
@@ -39,29 +38,28 @@ enum annotate_form {
     ANNOTATE_SVG
 };
 
-/* By the number of bits: 0, 1, 2 to 3, 4 to 7, ... */
+/* Classes of sizes, ages and gaps by their number of bits: 0, 1, 2 to 3, 4 to
+   7, ... */
 #define ANNOTATE_BITS   48u
 #define ANNOTATE_POINTS 512u
 
 struct annotate_summary {
     uint64_t lived[ANNOTATE_BITS + 1][ANNOTATE_BITS + 1]; /* by size and age */
-    uint64_t gaps[2][ANNOTATE_BITS + 1]; /* to the block before and behind */
-    uint64_t overlaps;                   /* gaps below 0 */
-    /* pages, one point for so many events */
+    uint64_t gaps[2][ANNOTATE_BITS + 1]; /* to the blocks below and above */
+    uint64_t overlaps;                   /* negative gaps */
+    /* pages in use; one point for STEP events */
     uint64_t pages, peak_pages, events, step;
-    uint64_t point[ANNOTATE_POINTS]; /* the most pages since the one before */
+    uint64_t point[ANNOTATE_POINTS]; /* most pages in its events */
     size_t points;
 };
-
-/* --- Gathering ------------------------------------------------------------ */
 
 static unsigned bits_of(uint64_t v) {
     unsigned bits = v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
     return bits < ANNOTATE_BITS ? bits : ANNOTATE_BITS;
 }
 
-/* A full row of points keeps every other one. */
-static void see_pages(struct annotate_summary *s) {
+/* Counts an event; when all points are used, joins each two of them. */
+static void add_point(struct annotate_summary *s) {
     if (s->step == 0)
         s->step = 1;
     if (s->events++ % s->step == 0) {
@@ -73,34 +71,38 @@ static void see_pages(struct annotate_summary *s) {
         }
         s->point[s->points++] = 0;
     }
+    TCM_ASSERT(s->points >= 1 && s->points <= ANNOTATE_POINTS &&
+               (s->points - 1) * s->step < s->events &&
+               s->events <= s->points * s->step);
     uint64_t *last = &s->point[s->points - 1];
     *last = tcm_max_u64(*last, s->pages);
     s->peak_pages = tcm_max_u64(s->peak_pages, s->pages);
 }
 
-/* A block of SIZE ended after AGE lines, and with it PAGES. */
+/* Counts the end of a block of SIZE after AGE lines, which alone used PAGES. */
 static void annotate_summary_end(struct annotate_summary *s, uint64_t size,
                                  uint64_t age, uint64_t pages) {
     s->lived[bits_of(size)][bits_of(age)]++;
     s->pages -= tcm_min_u64(pages, s->pages);
-    see_pages(s);
+    add_point(s);
 }
 
-static void see_gap(struct annotate_summary *s, unsigned side, int64_t gap) {
+static void add_gap(struct annotate_summary *s, unsigned side, int64_t gap) {
     if (gap >= 0)
         s->gaps[side][bits_of((uint64_t)gap)]++;
     else if (gap < -1)
         s->overlaps++;
 }
 
-/* One began, with these gaps (-1: no neighbour) and pages. */
+/* Counts the begin of a block with these gaps (-1: no neighbour) that alone
+   uses PAGES. */
 static void annotate_summary_begin(struct annotate_summary *s,
                                    int64_t gap_below, int64_t gap_above,
                                    uint64_t pages) {
-    see_gap(s, 0, gap_below);
-    see_gap(s, 1, gap_above);
+    add_gap(s, 0, gap_below);
+    add_gap(s, 1, gap_above);
     s->pages += pages;
-    see_pages(s);
+    add_point(s);
 }
 
 /* --- Printing ------------------------------------------------------------- */
@@ -115,11 +117,11 @@ static void put(struct format_out *out, const char *fmt, ...) {
     format_out_str(out, text);
 }
 
-static uint64_t from_of(unsigned bits) {
+static uint64_t lowest_of(unsigned bits) {
     return bits == 0 ? 0 : (uint64_t)1 << (bits - 1);
 }
 
-static uint64_t to_of(unsigned bits) {
+static uint64_t highest_of(unsigned bits) {
     return bits == 0 ? 0 : ((uint64_t)1 << bits) - 1;
 }
 
@@ -130,9 +132,10 @@ static uint64_t sum_of(const uint64_t *v) {
     return sum;
 }
 
-/* The class in which PERCENT of the N in V are reached. */
+/* Returns the class up to which V has PERCENT of its N entries. */
 static unsigned percentile(const uint64_t *v, uint64_t n, unsigned percent) {
     uint64_t seen = 0;
+    TCM_ASSERT(n == sum_of(v) && percent <= 100);
     for (unsigned i = 0; i <= ANNOTATE_BITS; i++) {
         seen += v[i];
         if (seen * 100 >= n * percent)
@@ -144,18 +147,18 @@ static unsigned percentile(const uint64_t *v, uint64_t n, unsigned percent) {
 static void table_lifetimes(const struct annotate_summary *s, uint64_t live,
                             struct format_out *out) {
     put(out, "%21s %12s   %s\n", "size in bytes", "blocks",
-        "lines until they ended: half of them, 90 %, all, up to");
+        "lines until their end: median, 90 %, all, up to");
     for (unsigned i = 0; i <= ANNOTATE_BITS; i++) {
         const uint64_t *v = s->lived[i];
         uint64_t n = sum_of(v);
         if (n == 0)
             continue;
         put(out, "%10llu %10llu %12llu   %14llu %14llu %14llu\n",
-            (unsigned long long)from_of(i), (unsigned long long)to_of(i),
+            (unsigned long long)lowest_of(i), (unsigned long long)highest_of(i),
             (unsigned long long)n,
-            (unsigned long long)to_of(percentile(v, n, 50)),
-            (unsigned long long)to_of(percentile(v, n, 90)),
-            (unsigned long long)to_of(percentile(v, n, 100)));
+            (unsigned long long)highest_of(percentile(v, n, 50)),
+            (unsigned long long)highest_of(percentile(v, n, 90)),
+            (unsigned long long)highest_of(percentile(v, n, 100)));
     }
     put(out, "%21s %12llu\n", "alive at the end", (unsigned long long)live);
 }
@@ -167,21 +170,22 @@ static void csv_lifetimes(const struct annotate_summary *s,
         for (unsigned k = 0; k <= ANNOTATE_BITS; k++)
             if (s->lived[i][k] != 0)
                 put(out, "%llu,%llu,%llu,%llu,%llu\n",
-                    (unsigned long long)from_of(i),
-                    (unsigned long long)to_of(i),
-                    (unsigned long long)from_of(k),
-                    (unsigned long long)to_of(k),
+                    (unsigned long long)lowest_of(i),
+                    (unsigned long long)highest_of(i),
+                    (unsigned long long)lowest_of(k),
+                    (unsigned long long)highest_of(k),
                     (unsigned long long)s->lived[i][k]);
 }
 
 static void table_layout(const struct annotate_summary *s, uint64_t live,
                          struct format_out *out) {
-    put(out, "%21s %12s %12s\n", "gap in bytes", "to the one", "to the one");
-    put(out, "%21s %12s %12s\n", "", "before", "behind");
+    put(out, "%21s %12s %12s\n", "gap in bytes", "to block", "to block");
+    put(out, "%21s %12s %12s\n", "", "below", "above");
     for (unsigned i = 0; i <= ANNOTATE_BITS; i++)
         if ((s->gaps[0][i] | s->gaps[1][i]) != 0)
             put(out, "%10llu %10llu %12llu %12llu\n",
-                (unsigned long long)from_of(i), (unsigned long long)to_of(i),
+                (unsigned long long)lowest_of(i),
+                (unsigned long long)highest_of(i),
                 (unsigned long long)s->gaps[0][i],
                 (unsigned long long)s->gaps[1][i]);
     if (s->overlaps != 0)
@@ -240,12 +244,13 @@ static unsigned top_of(const struct annotate_summary *s, bool sizes) {
     return top;
 }
 
-/* Darker is more, by the number of bits. */
+/* Draws a cell for each size and age, darker for more blocks (by number of
+   bits). */
 static void svg_lifetimes(const struct annotate_summary *s,
                           struct format_out *out) {
     unsigned sizes = top_of(s, true) + 1, ages = top_of(s, false) + 1, most = 1;
     begin_svg(out, "How long blocks of each size lived",
-              "lines until the block ended", "size in bytes");
+              "lines until the end of the block", "size in bytes");
     for (unsigned i = 0; i < sizes; i++)
         for (unsigned k = 0; k < ages; k++)
             most = (unsigned)tcm_max_u64(most, bits_of(s->lived[i][k]));
@@ -259,19 +264,19 @@ static void svg_lifetimes(const struct annotate_summary *s,
                     LEFT + k * PLOT_W / ages,
                     32 + PLOT_H - (i + 1) * PLOT_H / sizes, PLOT_W / ages,
                     PLOT_H / sizes, (double)bits_of(s->lived[i][k]) / most,
-                    (unsigned long long)from_of(i),
-                    (unsigned long long)to_of(i),
-                    (unsigned long long)from_of(k),
-                    (unsigned long long)to_of(k),
+                    (unsigned long long)lowest_of(i),
+                    (unsigned long long)highest_of(i),
+                    (unsigned long long)lowest_of(k),
+                    (unsigned long long)highest_of(k),
                     (unsigned long long)s->lived[i][k]);
     for (unsigned i = 0; i < sizes; i += 4)
         put(out, "<text x=\"%u\" y=\"%u\" text-anchor=\"end\">%llu</text>\n",
             LEFT - 4, 32 + PLOT_H - i * PLOT_H / sizes,
-            (unsigned long long)from_of(i));
+            (unsigned long long)lowest_of(i));
     for (unsigned k = 0; k < ages; k += 4)
         put(out, "<text x=\"%u\" y=\"%u\">%llu</text>\n",
             LEFT + k * PLOT_W / ages, 32 + PLOT_H + 14,
-            (unsigned long long)from_of(k));
+            (unsigned long long)lowest_of(k));
 }
 
 static void svg_layout(const struct annotate_summary *s,
@@ -291,7 +296,8 @@ static void svg_layout(const struct annotate_summary *s,
         32 + PLOT_H + 14, (unsigned long long)s->events);
 }
 
-/* LAYOUT: pages and gaps, else sizes and lifetimes. LIVE blocks are left. */
+/* Prints pages and gaps (LAYOUT) or sizes and lifetimes. LIVE: blocks left at
+   the end. */
 static void annotate_summary_print(const struct annotate_summary *s,
                                    bool layout, enum annotate_form form,
                                    uint64_t live, struct format_out *out) {
@@ -311,15 +317,15 @@ static void annotate_summary_print(const struct annotate_summary *s,
         format_out_str(out, "</svg>\n");
 }
 
-/* --- The state ------------------------------------------------------------ */
+/* --- State ---------------------------------------------------------------- */
 
-/* Comments begin here, if the line is no longer. */
+/* Column of comments behind lines that are not longer. */
 #define COMMENT_COLUMN 49u
 #define PAGE_LOG2      12u
 
-/* So many lines are read before the first of them is looked at: with millions
-   of live blocks most of the time goes into waiting for memory, and theirs
-   comes at once. */
+/* Lines that are read before the first of them is handled: with millions of
+   live blocks most time is spent waiting for memory, so that the memory of all
+   these lines is prefetched together. */
 #define AHEAD 32u
 
 struct line {
@@ -327,28 +333,29 @@ struct line {
     uint64_t number;
     enum format_result result;
     struct format_event call;   /* if the result is an event */
-    uint32_t near_old, near_id; /* of layout: leaves of its blocks, or 0 */
+    uint32_t near_old, near_id; /* layout: leaves of its blocks, or 0 */
 };
 
 struct annotate {
     const char *name;
     bool layout;
-    enum annotate_form form; /* ANNOTATE_LINES: no summary */
+    enum annotate_form form; /* ANNOTATE_LINES: lines, no summary */
     const struct format_type *format;
     void *state; /* of the format */
     struct format_reader reader;
     struct format_out *out;
-    struct address_map map; /* of layout; lifetimes need no order: */
-    struct tool_map place;  /* by address, to place in `block` and 1 */
+    struct address_map map; /* layout: the live blocks, in order */
+    /* lifetimes: the live blocks, unordered */
+    struct tool_map place; /* key: address; value: index in `block` + 1 */
     struct address_block *block;
     size_t blocks, block_room;
-    size_t spare; /* list of free places and 1, by size */
+    size_t spare; /* free entry + 1, linked by `size`; 0: none */
     struct annotate_summary summary;
     uint64_t bad, unknown;
-    uint64_t overlaps;  /* blocks of layout that begin or end within others */
-    uint64_t first_bad; /* line */
+    uint64_t overlaps;  /* layout: blocks that overlap a neighbour */
+    uint64_t first_bad; /* line number */
     bool no_memory;
-    bool no_addresses; /* of layout: a block is a number */
+    bool no_addresses; /* layout: blocks are numbers */
 };
 
 /* --- Live blocks ---------------------------------------------------------- */
@@ -357,13 +364,13 @@ static uint64_t live_count(const struct annotate *a) {
     return a->layout ? address_map_count(&a->map) : a->place.count;
 }
 
-/* Where a block is, and what is known of it. Until the next change. */
+/* Live block that was found; valid until the next change. */
 struct found {
-    struct address_spot spot; /* of layout */
+    struct address_spot spot; /* layout */
     struct address_block block;
 };
 
-/* NEAR: its leaf, if known. */
+/* Finds the block at ADDRESS. NEAR: its leaf, or 0. */
 static bool find_block(const struct annotate *a, uint64_t address,
                        uint32_t near, struct found *f) {
     if (a->layout) {
@@ -391,7 +398,8 @@ static void remove_block(struct annotate *a, const struct found *f) {
     tool_map_remove(&a->place, e);
 }
 
-/* F: as `find_block` left it, which found none, with the new block. */
+/* Adds F->block. F: what find_block left when it found no block at that
+   address. */
 static bool add_block(struct annotate *a, struct found *f) {
     const struct address_block *b = &f->block;
     if (a->layout)
@@ -407,9 +415,9 @@ static bool add_block(struct annotate *a, struct found *f) {
     return true;
 }
 
-/* Asks for the memory of the N blocks at ADDRESS, of lifetimes. */
-static void places_ahead(const struct annotate *a, const uint64_t *address,
-                         size_t n) {
+/* Prefetches the N blocks at ADDRESS (lifetimes). */
+static void prefetch_places(const struct annotate *a, const uint64_t *address,
+                            size_t n) {
     for (size_t i = 0; i < n; i++)
         tool_map_prefetch(&a->place, address[i]);
     for (size_t i = 0; i < n; i++) {
@@ -419,8 +427,9 @@ static void places_ahead(const struct annotate *a, const uint64_t *address,
     }
 }
 
-/* Asks for the memory of the blocks of N lines. */
-static void look_ahead(const struct annotate *a, struct line *line, size_t n) {
+/* Prefetches the blocks of N lines. */
+static void prefetch_lines(const struct annotate *a, struct line *line,
+                           size_t n) {
     uint64_t address[2 * AHEAD];
     uint32_t leaf[2 * AHEAD], *near[2 * AHEAD];
     size_t k = 0;
@@ -433,7 +442,7 @@ static void look_ahead(const struct annotate *a, struct line *line, size_t n) {
         k += l->call.id != 0;
     }
     if (!a->layout) {
-        places_ahead(a, address, k);
+        prefetch_places(a, address, k);
         return;
     }
     address_map_ahead(&a->map, address, leaf, k);
@@ -447,25 +456,28 @@ static uint64_t last_page(const struct address_block *b) {
     return (b->address + b->size - (b->size != 0)) >> PAGE_LOG2;
 }
 
-/* What lies around a block. */
+/* Neighbours and pages of a block. */
 struct around {
     uint64_t below, above;        /* addresses, 0 without a neighbour */
     int64_t gap_below, gap_above; /* -1 without a neighbour */
-    uint64_t first, last, pages;  /* that the block alone has */
+    uint64_t first, last;         /* pages of the block */
+    uint64_t pages;               /* of these, used by no neighbour */
 };
 
 static uint64_t own_address(const struct annotate *a, uint64_t address) {
     return a->format->has_processes ? format_id_in_process(address) : address;
 }
 
-/* Whether both blocks are of the same process. */
-static bool is_near(const struct annotate *a, const struct address_block *x,
-                    const struct address_block *y) {
+/* Tells whether both blocks are of one process. */
+static bool same_process(const struct annotate *a,
+                         const struct address_block *x,
+                         const struct address_block *y) {
     return !a->format->has_processes ||
            x->address >> FORMAT_ID_BITS == y->address >> FORMAT_ID_BITS;
 }
 
-static void look_around(const struct annotate *a, const struct found *f,
+/* Finds the neighbours of F. */
+static void find_around(const struct annotate *a, const struct found *f,
                         struct around *r) {
     const struct address_block *b = &f->block;
     struct address_block near;
@@ -474,12 +486,14 @@ static void look_around(const struct annotate *a, const struct found *f,
     r->first = b->address >> PAGE_LOG2;
     r->last = last_page(b);
     r->pages = r->last - r->first + 1;
-    if (address_map_below(&a->map, f->spot, &near) && is_near(a, &near, b)) {
+    if (address_map_below(&a->map, f->spot, &near) &&
+        same_process(a, &near, b)) {
         r->below = own_address(a, near.address);
         r->gap_below = (int64_t)(b->address - near.address - near.size);
         r->pages -= last_page(&near) == r->first;
     }
-    if (address_map_above(&a->map, f->spot, &near) && is_near(a, &near, b)) {
+    if (address_map_above(&a->map, f->spot, &near) &&
+        same_process(a, &near, b)) {
         r->above = own_address(a, near.address);
         r->gap_above = (int64_t)(near.address - b->address - b->size);
         r->pages -= r->pages != 0 && near.address >> PAGE_LOG2 == r->last;
@@ -495,7 +509,7 @@ static char *put_signed(char *p, int64_t v) {
     return format_put_u64(p, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
-/* Bytes of a comment at most. */
+/* Longest comment. */
 #define COMMENT_ROOM ((size_t)512)
 
 static char *put_around(char *p, const struct around *r, bool makes) {
@@ -526,9 +540,10 @@ static void put_line(struct annotate *a, const struct line *l, bool comment) {
 
 /* --- Lines ---------------------------------------------------------------- */
 
+/* Adds the block that L makes to the live ones. */
 static void add(struct annotate *a, const struct line *l, struct found *f) {
     const struct format_event *e = &l->call;
-    if (find_block(a, e->id, l->near_id, f)) { /* its free is missing */
+    if (find_block(a, e->id, l->near_id, f)) { /* a free is missing */
         remove_block(a, f);
         (void)find_block(a, e->id, 0, f);
     }
@@ -536,14 +551,14 @@ static void add(struct annotate *a, const struct line *l, struct found *f) {
     a->no_memory |= !add_block(a, f);
 }
 
-/* The line ends the block F. */
-static void see_end(struct annotate *a, const struct line *l,
-                    const struct found *f) {
+/* Handles the end of the block F. */
+static void handle_end(struct annotate *a, const struct line *l,
+                       const struct found *f) {
     struct around r = {0};
     const struct address_block *old = &f->block;
     uint64_t age = l->number - old->line;
     if (a->layout)
-        look_around(a, f, &r);
+        find_around(a, f, &r);
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_end(&a->summary, old->size, age, r.pages);
         return;
@@ -559,12 +574,12 @@ static void see_end(struct annotate *a, const struct line *l,
     a->out->used = (size_t)(to - a->out->bytes);
 }
 
-/* The line made the block F. */
-static void see_begin(struct annotate *a, const struct line *l,
-                      const struct found *f) {
+/* Handles the begin of the block F. */
+static void handle_begin(struct annotate *a, const struct line *l,
+                         const struct found *f) {
     struct around r = {0};
     if (a->layout && !a->no_memory)
-        look_around(a, f, &r);
+        find_around(a, f, &r);
     a->overlaps += r.gap_below < -1 || r.gap_above < -1;
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
@@ -592,7 +607,7 @@ static const char *without_blanks(const char *p, const char *end) {
     return end;
 }
 
-static void see_call(struct annotate *a, struct line *l) {
+static void handle_call(struct annotate *a, struct line *l) {
     struct found f;
     const struct format_event *e = &l->call;
     bool ends = e->old != 0 && find_block(a, e->old, l->near_old, &f);
@@ -603,7 +618,7 @@ static void see_call(struct annotate *a, struct line *l) {
         l->end = without_blanks(l->p, comment);
     a->unknown += e->old != 0 && !ends;
     if (ends) {
-        see_end(a, l, &f);
+        handle_end(a, l, &f);
         if (e->kind == FORMAT_FREE || e->id != 0 || e->size == 0)
             remove_block(a, &f);
     }
@@ -611,18 +626,18 @@ static void see_call(struct annotate *a, struct line *l) {
     if (makes)
         add(a, l, &f);
     if (makes && (ends ? a->form != ANNOTATE_LINES : e->kind == FORMAT_ALLOC))
-        see_begin(a, l, &f);
+        handle_begin(a, l, &f);
     else if (!ends)
         put_plain(a, l);
 }
 
-static void see_line(struct annotate *a, struct line *l) {
+static void handle_line(struct annotate *a, struct line *l) {
     if (l->result == FORMAT_EVENT && l->call.kind <= FORMAT_REALLOC) {
         if (a->layout && (l->call.flags & FORMAT_NUMBERED) != 0) {
             a->no_addresses = true;
             return;
         }
-        see_call(a, l);
+        handle_call(a, l);
         return;
     }
     if (l->result == FORMAT_BAD && a->bad++ == 0)
@@ -630,7 +645,7 @@ static void see_line(struct annotate *a, struct line *l) {
     put_plain(a, l);
 }
 
-/* False: there is none. */
+/* Reads the next line. false: there is none. */
 static bool read_line(struct annotate *a, struct line *l) {
     bool long_one, last;
     const char *why;
@@ -646,7 +661,8 @@ static bool read_line(struct annotate *a, struct line *l) {
     return true;
 }
 
-/* One line, and up to AHEAD if they are there already. 0: there is none. */
+/* Reads a line, and more, up to AHEAD, that need no wait. Returns their number;
+   0 at the end. */
 static size_t read_lines(struct annotate *a, struct line *line) {
     size_t n = 0;
     while (n < AHEAD && (n == 0 || format_reader_has_line(&a->reader)) &&
@@ -655,22 +671,22 @@ static size_t read_lines(struct annotate *a, struct line *line) {
     return n;
 }
 
-/* --- The whole ------------------------------------------------------------ */
+/* --- Command -------------------------------------------------------------- */
 
 static int fail(const char *name, const char *problem) {
     tool_error("%s: %s", name, problem);
     return TOOL_FAILED;
 }
 
-static void see_lines(struct annotate *a) {
+static void handle_lines(struct annotate *a) {
     struct line line[AHEAD];
     size_t n;
     while (!a->no_memory && !a->no_addresses &&
            tool_output_error(a->out->to) == 0 && !tool_stop_requested() &&
            (n = read_lines(a, line)) != 0) {
-        look_ahead(a, line, n);
+        prefetch_lines(a, line, n);
         for (size_t i = 0; i < n && !a->no_memory && !a->no_addresses; i++)
-            see_line(a, &line[i]);
+            handle_line(a, &line[i]);
     }
     if (a->form != ANNOTATE_LINES && !a->reader.failed && !a->no_addresses &&
         !tool_is_quiet())
@@ -679,8 +695,8 @@ static void see_lines(struct annotate *a) {
     format_out_flush(a->out);
 }
 
-/* What is wrong with the input, after all of it was read. */
-static int tell(struct annotate *a) {
+/* Reports the faults of the input after reading it. Returns the exit status. */
+static int report_faults(struct annotate *a) {
     int status = TOOL_OK;
     if (a->reader.breaks != 0) {
         tool_error("%s: %s damaged", a->name,
@@ -689,7 +705,7 @@ static int tell(struct annotate *a) {
     }
     if (a->bad != 0) {
         tool_error("%s: line %" PRIu64 ": cannot be read; %" PRIu64
-                   " such lines in all",
+                   " such lines in total",
                    a->name, a->first_bad, a->bad);
         status = TOOL_DAMAGED;
     }
@@ -699,9 +715,9 @@ static int tell(struct annotate *a) {
         tool_warn("%s: %" PRIu64 " frees or reallocs of unknown blocks",
                   a->name, a->unknown);
     if (a->overlaps != 0 && !tool_is_quiet())
-        tool_warn("%s: %" PRIu64 " of the blocks that were made overlap a "
-                  "neighbour: frees are missing, or the addresses are made "
-                  "up, as those of a trace that was converted",
+        tool_warn("%s: %" PRIu64
+                  " of the blocks overlap a neighbour: frees are "
+                  "missing, or addresses are invented, as in a converted trace",
                   a->name, a->overlaps);
     return status;
 }
@@ -712,15 +728,16 @@ static int annotate(struct annotate *a, struct tool_input *in) {
     a->name = tool_input_name(in);
     a->format = format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     if (a->format == NULL || !a->format->has_addresses)
-        return fail(a->name, n == 0 && tool_input_status(in) == MTF_SYSTEM
-                                 ? strerror(tool_input_source(in)->error)
-                                 : "byte 0: is no text trace with addresses");
+        return fail(a->name,
+                    n == 0 && tool_input_status(in) == MTF_SYSTEM
+                        ? strerror(tool_input_source(in)->error)
+                        : "byte 0: is not a text trace with addresses");
     a->state = calloc(1, a->format->state_bytes + 1);
     if (a->state == NULL || !format_reader_init(&a->reader, in))
         return fail(tool_name(), "out of memory");
     format_reader_ahead(&a->reader);
-    see_lines(a);
-    int status = tell(a);
+    handle_lines(a);
+    int status = report_faults(a);
     if (a->reader.failed)
         status = fail(a->name, strerror(a->reader.source->error));
     if (a->no_addresses)
@@ -731,7 +748,7 @@ static int annotate(struct annotate *a, struct tool_input *in) {
     return status;
 }
 
-/* IN and OUT are given back. */
+/* Annotates IN, and frees IN and the output. */
 static int run(struct annotate *a, struct tool_input *in) {
     int status = annotate(a, in);
     if (a->format != NULL && a->format->fini != NULL && a->state != NULL)
@@ -752,35 +769,36 @@ int cmd_annotate(int argc, char **argv) {
     static struct format_out out;
     static const char *const forms[] = {"table", "csv", "svg", NULL};
     unsigned form = 0;
-    bool sums = false;
+    bool has_summary = false;
     const struct tool_opt opts[] = {
         {.value = "lifetimes",
-         .help = "how large the block was that a free or realloc ends, and how "
+         .help = "the size of the block that a free or realloc ends, and how "
                  "many lines ago it was allocated"},
         {.value = "layout",
-         .help = "also which blocks lay before and behind it, how far away, "
-                 "and how many pages it adds or takes away"},
+         .help = "also its neighbours below and above, the gaps to them, and "
+                 "the pages that the block adds or removes"},
         {.name = "summary",
          .value = "FORM",
-         .help = "sum it up instead: as a table, csv or svg (a picture)",
+         .help = "print a summary instead: table, csv or svg (a picture)",
          .words = forms,
          .word = &form,
-         .given = &sums},
+         .given = &has_summary},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace annotate lifetimes|layout [OPTION]... [FILE]",
         .about = "Print a text trace with addresses (compact memory trace, "
-                 "Android, kdump, dtrace, logalloc; '-', or none, is standard "
-                 "input) and say behind each line:",
+                 "Android, kdump, dtrace, logalloc; default and '-': standard "
+                 "input), with a comment behind each line:",
         .opts = opts,
-        .quiet = "print nothing; say what is wrong",
-        .notes = "Exit status: 0; 1 FILE could not be read or is no such "
-                 "trace, or standard output could not be written; 2 usage; 3 "
-                 "FILE has lines that cannot be read, or is damaged."};
+        .quiet = "print errors and warnings only",
+        .notes = "Exit status: 0; 1 FILE could not be read or is not such a "
+                 "trace, or standard output could not be written; 2 wrong "
+                 "command line; 3 FILE has lines that cannot be read, or is "
+                 "damaged."};
     struct tool_opts o;
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
-    if (sums)
+    if (has_summary)
         a.form = ANNOTATE_TABLE + form;
     if (o.operand_count == 0)
         return tool_usage_error("neither lifetimes nor layout given");
@@ -795,7 +813,7 @@ int cmd_annotate(int argc, char **argv) {
         return tool_usage_error(
             "no FILE given, and standard input is a terminal");
     if (tool_is_quiet())
-        a.form = ANNOTATE_TABLE; /* which is not printed */
+        a.form = ANNOTATE_TABLE; /* not printed, and no lines either */
     if (tool_files_collide_text(NULL, &name, 1))
         return TOOL_USAGE;
     tool_stop_catch();

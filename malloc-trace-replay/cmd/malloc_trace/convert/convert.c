@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace convert: traces of other programs into processed traces, and
- * processed traces into theirs.
+ * malloc-trace convert: makes processed traces of recordings and of traces of
+ * other programs, and traces of other programs of either.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
@@ -25,12 +25,12 @@
 
 struct convert {
     const char *in_name, *out_name;
-    const struct format_type *from; /* NULL: found by content, or processed */
-    const struct format_type *to;   /* NULL: a processed trace */
-    bool is_processed;              /* says the caller */
+    const struct format_type *from; /* --from; NULL: by content, or processed */
+    const struct format_type *to;   /* --to; NULL: processed */
+    bool is_processed;              /* --from=processed */
     bool strict, stock, compress;
     struct trace trace;
-    struct tool_input *in; /* of it */
+    struct tool_input *in; /* of TRACE */
     struct tool_output *out;
 };
 
@@ -45,7 +45,8 @@ static void print_formats(void) {
                f->put != NULL ? "out" : "-", f->title);
 }
 
-/* NAME is a format that can be written (IS_OUTPUT) or read. */
+/* Finds the format NAME; NULL: processed. false: there is none that can be
+   written (IS_OUTPUT) or read. */
 static bool take_format(const char *name, bool is_output,
                         const struct format_type **f) {
     *f = NULL;
@@ -79,7 +80,7 @@ static int failed_output(struct convert *c) {
                 tool_file_error_text(tool_output_error(c->out)));
 }
 
-/* The bytes of the processed trace as they are. */
+/* Copies the bytes of the processed trace. */
 static int copy(struct convert *c) {
     static uint8_t buffer[1 << 16];
     size_t got;
@@ -120,9 +121,9 @@ static int write_format(struct convert *c) {
         status = failed_output(c);
     else if (!tool_is_quiet() && !done.failed && o->left_out + o->changed != 0)
         fprintf(stderr,
-                "%s: %s records have no place in the format %s, %s sizes are "
-                "others\n",
-                tool_name(), tool_text_count(&t[0], o->left_out), c->to->name,
+                "%s: the format %s has no form for %s records, and changes %s "
+                "sizes\n",
+                tool_name(), c->to->name, tool_text_count(&t[0], o->left_out),
                 tool_text_count(&t[1], o->changed));
     free(o);
     return status;
@@ -152,8 +153,8 @@ static void print_summary(const struct convert *c) {
     print_count("late frees", n->late_frees);
     print_count("unknown frees", n->unknown_frees);
     print_count("unknown reallocs", n->unknown_reallocs);
-    print_count("addresses twice", n->used_twice);
-    print_count("not readable", n->bad);
+    print_count("live twice", n->used_twice);
+    print_count("unreadable lines", n->bad);
     print_count("damaged places", n->breaks);
     fprintf(stderr,
             "  %-18s %s requested, at most %s live\n"
@@ -164,8 +165,8 @@ static void print_summary(const struct convert *c) {
             n->live_blocks == 1 ? "" : "s");
 }
 
-/* Why the input, which is neither raw nor foreign, cannot be converted; NULL:
-   it can. */
+/* Returns why the input, neither raw nor foreign, cannot be converted; NULL: it
+   can. */
 static const char *input_problem(struct convert *c) {
     uint8_t first[8];
     size_t n = tool_input_peek(c->in, first);
@@ -179,14 +180,14 @@ static const char *input_problem(struct convert *c) {
         return mtf_status_text(status);
     return n == 0         ? "is empty"
            : text != NULL ? text
-                          : "byte 0: is of no format that is known";
+                          : "byte 0: is not of a known format";
 }
 
-/* Opens IN and finds what it is. */
+/* Opens IN and finds its format. */
 static int open_input(struct convert *c) {
-    const struct trace_open_options how = {.format = c->from,
-                                           .processed = c->is_processed};
-    if (!trace_open(&c->trace, c->in_name, &how))
+    const struct trace_open_options options = {.format = c->from,
+                                               .processed = c->is_processed};
+    if (!trace_open(&c->trace, c->in_name, &options))
         return fail(c->in_name == NULL ? "standard input" : c->in_name,
                     strerror(errno));
     c->in = c->trace.in;
@@ -200,9 +201,9 @@ static int open_input(struct convert *c) {
     return problem == NULL ? TOOL_OK : fail(tool_input_name(c->in), problem);
 }
 
-/* Names what NAME is, if that is a recording, which nothing here can write
-   again: the converters of some formats take OUT before IN. NULL: it is none.
-   */
+/* Returns the title of the file NAME if it is a recording, which no tool here
+   can make again; else NULL. Why: converters of some formats take OUT before
+   IN, so that a user may swap the names. */
 static const char *recording_at(const char *name) {
     struct stat st;
     const uint8_t *p;
@@ -222,7 +223,8 @@ static const char *recording_at(const char *name) {
                                                    : NULL;
 }
 
-/* Closes a raw trace, of which STATUS came so far; says what it lacks. */
+/* Closes a raw trace and reports what it lacks. STATUS: the exit status so far;
+   returns the new one. */
 static int close_raw(struct convert *c, int status) {
     int lacks = trace_close(&c->trace, status == TOOL_FAILED);
     if (status == TOOL_OK)
@@ -236,8 +238,8 @@ static int convert(struct convert *c) {
         return status;
     const char *lost = recording_at(c->out_name);
     if (lost != NULL) {
-        tool_error("%s: is there, a recording (%s), and not replaced",
-                   c->out_name, lost);
+        tool_error("%s: is a recording (%s), and is not replaced", c->out_name,
+                   lost);
         return TOOL_FAILED;
     }
     c->out = tool_output_open(c->out_name, c->compress ? TOOL_OUTPUT_LZ4
@@ -270,13 +272,13 @@ int cmd_convert(int argc, char **argv) {
     const struct tool_opt opts[] = {
         {.name = "from",
          .value = "FORMAT",
-         .help = "the format of IN (found out by its content)",
+         .help = "the format of IN (default: found by its content)",
          .take = take_from,
          .ctx = &c,
          .expects = "a format that can be read (--list prints them)"},
         {.name = "to",
          .value = "FORMAT",
-         .help = "the format of OUT (processed, for replay)",
+         .help = "the format of OUT (default: processed, for replay)",
          .take = take_to,
          .ctx = &c,
          .expects = "a format that can be written (--list prints them)"},
@@ -285,7 +287,7 @@ int cmd_convert(int argc, char **argv) {
          .help = "stop at the first thing that cannot be kept",
          .flag = &c.strict},
         {.name = "stock",
-         .help = "write no more than the format's own tools can read",
+         .help = "write only what the format's own tools can read",
          .flag = &c.stock},
         {.letter = 'z',
          .name = "compress",
@@ -294,18 +296,18 @@ int cmd_convert(int argc, char **argv) {
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace convert [OPTION]... [IN [OUT]]",
-        .about = "Make a processed trace of a recording or of a trace of "
-                 "another program, or that of another program of either. IN "
-                 "(a file, or - for standard input) may be plain, LZ4, gzip, "
-                 "zip, zstd or bzip2; OUT is standard output by default, and "
-                 "no recording.",
+        .about = "Convert a recording or a trace of another program to a "
+                 "processed trace, or to a format of another program. IN (a "
+                 "file, or - for standard input) may be plain, LZ4, gzip, zip, "
+                 "zstd or bzip2. OUT (default: standard output) must not be a "
+                 "recording.",
         .opts = opts,
         .quiet = "no summary",
-        .notes = "Exit status: 0; 1 IN could not be read, OUT not written, or "
-                 "--strict found something; 2 usage; 3 something of IN is "
-                 "lost: it is cut or damaged, has lines that cannot be read, "
-                 "frees of unknown blocks, or addresses that are allocated "
-                 "twice."};
+        .notes = "Exit status: 0; 1 IN could not be read, OUT could not be "
+                 "written, or --strict found a fault; 2 wrong command line; 3 "
+                 "part of IN is lost: it is cut or damaged, has lines that "
+                 "cannot be read, frees of unknown blocks, or addresses that "
+                 "are allocated twice."};
     struct tool_opts o;
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
@@ -328,7 +330,8 @@ int cmd_convert(int argc, char **argv) {
     c.in_name = in;
     if (c.to == NULL && tool_file_is_stdout(c.out_name) &&
         isatty(STDOUT_FILENO) == 1)
-        return tool_usage_error("a trace is not for a terminal");
+        return tool_usage_error(
+            "standard output is a terminal: a trace is not written to it");
     tool_stop_catch();
     int status = convert(&c);
     (void)trace_close(&c.trace, true);

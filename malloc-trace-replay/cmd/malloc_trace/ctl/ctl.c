@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace ctl: asks a running process to start or stop its recording.
+ * malloc-trace ctl: controls the recording of a running process.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/control_client.h"
@@ -19,7 +19,7 @@
 static const struct {
     const char *name;
     enum mtf_control_command command;
-    int least, most; /* words after it */
+    int least, most; /* operands after its name */
 } commands[] = {
     {"start", MTF_CONTROL_START, 0, 1}, {"stop", MTF_CONTROL_STOP, 0, 0},
     {"flush", MTF_CONTROL_FLUSH, 0, 0}, {"status", MTF_CONTROL_STATUS, 0, 0},
@@ -88,11 +88,12 @@ static bool write_status(const char *path, pid_t pid,
     return tool_json_close(&j);
 }
 
-/* The process has a current folder of its own. */
+/* Stores FILE as an absolute name: the process may have another current folder.
+   false: a message was printed. */
 static bool make_absolute(char *out, const char *file) {
     size_t used = 0;
     if (*file != '/') {
-        /* A % in the folder's name is none of the pattern. */
+        /* a % in the folder's name is doubled, as it is not of the pattern */
         char here[MTF_CONTROL_TEXT_MAX];
         if (getcwd(here, sizeof(here)) == NULL) {
             tool_error("cannot tell the current folder: %s", strerror(errno));
@@ -106,7 +107,7 @@ static bool make_absolute(char *out, const char *file) {
         out[used++] = '/';
     }
     if (used + strlen(file) > MTF_CONTROL_TEXT_MAX) {
-        tool_error("the output's name is too long: %s", file);
+        tool_error("the name of the output is too long: %s", file);
         return false;
     }
     strcpy(out + used, file);
@@ -117,19 +118,20 @@ int cmd_ctl(int argc, char **argv) {
     const char *json = NULL;
     const struct tool_opt opts[] = {
         {.value = "start",
-         .help = "record to FILE, or to what TCMALLOC_TRACE_OUTPUT named when "
-                 "the process began; a name that it has recorded to before "
-                 "gets a number"},
+         .help = "record to FILE; default: the value of TCMALLOC_TRACE_OUTPUT "
+                 "when the process started. A name that the process has "
+                 "recorded to before gets a number"},
         {.value = "stop",
-         .help = "end the recording: the trace is whole when this returns"},
-        {.value = "flush", .help = "have all events so far written"},
-        {.value = "status", .help = "say whether and how much is recorded"},
+         .help = "end the recording; the trace is complete when this returns"},
+        {.value = "flush", .help = "write all events so far to the trace"},
+        {.value = "status",
+         .help = "print the state of the recording and its counters"},
         {.value = "mark TEXT",
          .help = "put a mark of up to 127 bytes into the trace"},
         {.name = "json",
          .value = "FILE",
-         .help = "status: write it to FILE too, as JSON (-: to standard output "
-                 "instead)",
+         .help = "status: also write it to FILE as JSON (-: to standard "
+                 "output, instead of text)",
          .text = &json},
         {0}};
     const struct tool_command command = {
@@ -140,8 +142,8 @@ int cmd_ctl(int argc, char **argv) {
                  "that was started with TCMALLOC_TRACE_CONTROL=1 under the "
                  "recording library.",
         .opts = opts,
-        .notes = "Exit status: 0 done; 1 the process cannot be asked or "
-                 "refused; 2 wrong command line."};
+        .notes = "Exit status: 0; 1 the process does not answer or refuses; 2 "
+                 "wrong command line."};
     static struct mtf_control_reply reply;
     static char text[MTF_CONTROL_TEXT_MAX + 1];
     char problem[CTL_PROBLEM_MAX];
@@ -150,9 +152,9 @@ int cmd_ctl(int argc, char **argv) {
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count < 2)
-        return tool_usage_error("no process and command given");
+        return tool_usage_error("no process id and command given");
     if (!tool_parse_u64(o.operand[0], INT32_MAX, &pid) || pid == 0)
-        return tool_usage_error("'%s' is no process id", o.operand[0]);
+        return tool_usage_error("'%s' is not a process id", o.operand[0]);
     size_t c = 0;
     while (c < TCM_ARRAY_SIZE(commands) &&
            strcmp(o.operand[1], commands[c].name) != 0)
@@ -162,12 +164,12 @@ int cmd_ctl(int argc, char **argv) {
     int words = o.operand_count - 2;
     if (words < commands[c].least || words > commands[c].most)
         return tool_usage_error("%s takes %s", commands[c].name,
-                                commands[c].most == 0    ? "nothing more"
-                                : commands[c].least == 1 ? "a text"
-                                                         : "one file");
+                                commands[c].most == 0    ? "no argument"
+                                : commands[c].least == 1 ? "one text"
+                                                         : "at most one file");
     bool is_status = commands[c].command == MTF_CONTROL_STATUS;
     if (json != NULL && !is_status)
-        return tool_usage_error("--json is for status");
+        return tool_usage_error("--json needs the command status");
     if (tool_files_collide_text(json, NULL, 0))
         return TOOL_USAGE;
     if (commands[c].command == MTF_CONTROL_MARK)

@@ -2,14 +2,15 @@
 /*
  * malloc-trace record: runs a command under the recorder.
  *
- * The command behaves as without it: it gets this process's descriptors,
- * signal dispositions and process group, its exit status is passed on, and
- * when a signal kills it this process dies of the same one. Signals of the
- * terminal (interrupt, quit) reach the command by themselves and are ignored
- * here while it runs; those sent to this process alone are passed on.
+ * The command behaves as it does when it is run directly: it gets this
+ * process's descriptors, signal dispositions and process group; its exit status
+ * is passed on; and when a signal kills it, this process dies of the same
+ * signal. The terminal's signals (interrupt, quit) reach the command directly
+ * and are ignored here while it runs; signals sent to this process only are
+ * passed on.
  *
- * Why the output's name is made absolute here: a program started in another
- * folder by the command would otherwise put its trace there.
+ * Why the output's name is made absolute: programs that the command starts in
+ * other folders would put their traces there.
  */
 #include "base/check.h"
 #include "base/clock.h"
@@ -37,7 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "NAME" or "NAME:NUMBER", from 1 to MAX. */
+/* Tells whether TEXT is "NAME" or "NAME:NUMBER", with a number from 1 to
+   MAX. */
 static bool is_numbered(const char *text, const char *name, uint64_t max) {
     uint64_t number;
     size_t n = strlen(name);
@@ -48,7 +50,7 @@ static bool is_numbered(const char *text, const char *name, uint64_t max) {
             number != 0);
 }
 
-/* Modes that the library takes (sites/site_settings.h). */
+/* Takes the modes that the library knows (sites/site_settings.h). */
 static bool take_sites(void *ctx, const char *text) {
     *(const char **)ctx = text;
     return strcmp(text, "caller") == 0 || strcmp(text, "none") == 0 ||
@@ -60,7 +62,8 @@ enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
 
 /* --- The library -------------------------------------------------------- */
 
-/* MALLOC_TRACE_LIBRARY goes before the one that belongs to this program. */
+/* Finds the recording library: that of MALLOC_TRACE_LIBRARY, or the one that
+   belongs to this program. */
 static bool find_library(char path[PATH_MAX]) {
     const char *given = getenv("MALLOC_TRACE_LIBRARY");
     if (given == NULL || *given == '\0')
@@ -85,7 +88,7 @@ static size_t put_escaped(char *out, size_t used, size_t cap, const char *s) {
     return used;
 }
 
-/* The absolute pattern of -o FILE (NULL: not given) for COMMAND. */
+/* Makes the absolute pattern of the output. FILE: of option -o, or NULL. */
 static bool make_pattern(char out[PATH_MAX], const char *file,
                          const char *command) {
     char name[PATH_MAX];
@@ -111,7 +114,7 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
             out[used++] = '/';
     }
     if (used + strlen(file) >= PATH_MAX) {
-        tool_error("the output's name is too long: %s", file);
+        tool_error("the name of the output is too long: %s", file);
         return false;
     }
     memcpy(out + used, file, strlen(file) + 1);
@@ -122,24 +125,26 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
 /* --- The timer ------------------------------------------------------------ */
 
 /*
- * record --delay and --duration: a process beside the command that starts and
- * stops its recording through the control socket.
+ * Options --delay and --duration: a helper process beside the command starts
+ * and stops its recording through the control socket.
  */
+
 /* About 30 years. */
 #define RECORD_TIME_MAX_NS ((uint64_t)1000000000 * 1000000000)
 
 struct record_times {
-    bool delayed; /* recording begins after DELAY_NS, else at once */
-    bool ends;    /* and ends DURATION_NS after it began */
+    bool delayed; /* recording begins after DELAY_NS, not at once */
+    bool ends;    /* recording ends DURATION_NS after it began */
     uint64_t delay_ns;
     uint64_t duration_ns;
 };
 
 #define SECOND 1000000000u
-/* How long a program may take to its constructors, or from one exec to the
-   next, before it is taken for one without the library. */
+/* Longest time that a program may take to run its constructors, or from one
+   exec to the next, before it is assumed not to have the library; and the pause
+   between attempts. */
 #define PATIENCE_NS ((uint64_t)5 * SECOND)
-#define LOOK_NS     20000000u
+#define TRY_NS      20000000u
 
 static void sleep_ns(uint64_t ns) {
     struct timespec left = {.tv_sec = (time_t)(ns / SECOND),
@@ -148,17 +153,17 @@ static void sleep_ns(uint64_t ns) {
         continue;
 }
 
-/* Gives COMMAND, which has to have a socket by now or soon. false: a message is
-   out, or the process is gone. */
+/* Sends COMMAND to PID, which has its socket by now or soon. false: a message
+   was printed, or the process has ended. */
 static bool order(pid_t pid, enum mtf_control_command command) {
     static struct mtf_control_reply reply;
     char problem[CTL_PROBLEM_MAX];
     uint64_t give_up = tcm_clock_ns() + PATIENCE_NS;
     while (!ctl_is_there(pid) && kill(pid, 0) == 0 && tcm_clock_ns() < give_up)
-        sleep_ns(LOOK_NS);
+        sleep_ns(TRY_NS);
     if (ctl_order(pid, command, "", &reply, problem))
         return true;
-    /* Its end is no news. */
+    /* no message if the process has ended */
     siginfo_t info = {0};
     if (kill(pid, 0) == 0 &&
         (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -168,14 +173,14 @@ static bool order(pid_t pid, enum mtf_control_command command) {
     return false;
 }
 
-struct work {
+struct timer_work {
     const struct record_times *times;
     pid_t command;
 };
 
-/* In the helper. */
-static int work(void *ctx) {
-    const struct work *w = ctx;
+/* Body of the helper. */
+static int run_timer(void *ctx) {
+    const struct timer_work *w = ctx;
     if (w->times->delayed) {
         sleep_ns(w->times->delay_ns);
         if (!order(w->command, MTF_CONTROL_START))
@@ -188,23 +193,24 @@ static int work(void *ctx) {
     return TOOL_OK;
 }
 
-/* Starts HELPER, which orders process COMMAND; without anything to do, or when
-   it cannot be made (a message is out), HELPER has no process. */
+/* Starts HELPER, which controls the process COMMAND. HELPER has no process if
+   there is nothing to do, or if it could not be made, with a message. */
 static void record_timer_begin(struct tool_child *helper,
                                const struct record_times *t, pid_t command) {
-    struct work w = {.times = t, .command = command};
-    struct tool_child_spec what = {
-        .body = work, .ctx = &w, .dies_with_parent = true};
+    struct timer_work w = {.times = t, .command = command};
+    struct tool_child_spec spec = {
+        .body = run_timer, .ctx = &w, .dies_with_parent = true};
     helper->pid = 0;
     if (!t->delayed && !t->ends)
         return;
-    int error = tool_child_start(helper, &what);
+    int error = tool_child_start(helper, &spec);
     if (error != 0)
-        tool_warn("cannot fork, nothing is started or stopped: %s",
-                  strerror(error));
+        tool_warn(
+            "cannot make a process, --delay and --duration have no effect: %s",
+            strerror(error));
 }
 
-/* Ends HELPER: COMMAND has ended. */
+/* Ends HELPER, after the end of COMMAND. */
 static void record_timer_end(struct tool_child *helper) {
     tool_child_kill(helper);
     tool_child_wait(helper, 0, NULL);
@@ -216,13 +222,14 @@ struct run {
     char **command;
     const char *library;
     const char *pattern;
-    const char *sites; /* NULL: as the environment says */
-    bool free_sites;   /* false: the same */
-    bool check_frees;  /* the same */
+    /* options; NULL or false: the environment of this process decides */
+    const char *sites;
+    bool free_sites;
+    bool check_frees;
     struct record_times times;
 };
 
-/* In the child. */
+/* Sets the environment of the command, in the child. */
 static bool set_environment(void *ctx) {
     const struct run *r = ctx;
     const char *old = getenv("LD_PRELOAD");
@@ -235,8 +242,8 @@ static bool set_environment(void *ctx) {
     snprintf(list, length, "%s%s%s", r->library, *old != '\0' ? ":" : "", old);
     bool good = setenv("LD_PRELOAD", list, 1) == 0 &&
                 setenv("TCMALLOC_TRACE_OUTPUT", r->pattern, 1) == 0 &&
-                /* The command begins a recording of its own, even when this
-                   program runs under another. */
+                /* the command begins a recording of its own, also where this
+                   program is being recorded */
                 unsetenv("TCMALLOC_TRACE_OWNER") == 0;
     if (r->sites != NULL)
         good = good && setenv("TCMALLOC_TRACE_SITES", r->sites, 1) == 0;
@@ -252,16 +259,16 @@ static bool set_environment(void *ctx) {
     return good;
 }
 
-/* Runs the command and stores its wait status. Returns false with *EXIT_STATUS
-   set when it could not be run. */
+/* Runs the command and stores its wait status. false: it could not be run, and
+   *EXIT_STATUS is set. */
 static bool run_command(struct run *r, int *status, int *exit_status) {
     struct tool_child child, helper;
     struct tool_child_end end;
-    struct tool_child_spec what = {.argv = r->command,
+    struct tool_child_spec spec = {.argv = r->command,
                                    .prepare = set_environment,
                                    .ctx = r,
                                    .signals = TOOL_CHILD_FRONT};
-    int error = tool_child_start(&child, &what);
+    int error = tool_child_start(&child, &spec);
     if (error != 0) {
         *exit_status = child.pid < 0     ? TOOL_FAILED
                        : error == ENOENT ? NOT_FOUND
@@ -276,7 +283,8 @@ static bool run_command(struct run *r, int *status, int *exit_status) {
     return true;
 }
 
-/* Ends this process as the command ended, without a second core dump. */
+/* Ends this process by the signal SIG that ended the command, without a second
+   core dump. */
 static int die_of(int sig) {
     const struct rlimit none = {0, 0};
     sigset_t one;
@@ -298,50 +306,51 @@ int cmd_record(int argc, char **argv) {
         {.letter = 'o',
          .value = "FILE",
          .help = "record to FILE; in its name %p stands for the process id, %e "
-                 "for the executable's name, %% for a percent sign. With %p "
-                 "every process that COMMAND starts is recorded too. Default: "
+                 "for the executable's name, %% for a percent sign. With %p, "
+                 "all processes that COMMAND starts are recorded too. Default: "
                  "COMMAND.%p.trace.lz4",
          .text = &file},
         {.name = "delay",
          .value = "TIME",
-         .help = "begin after TIME, and record COMMAND's own process alone",
+         .help = "begin after TIME, and record only COMMAND's own process",
          .ns = &r.times.delay_ns,
          .most = RECORD_TIME_MAX_NS,
          .given = &r.times.delayed},
         {.name = "duration",
          .value = "TIME",
          .help = "end the recording of COMMAND's own process TIME after it "
-                 "began; COMMAND goes on",
+                 "began; COMMAND continues",
          .ns = &r.times.duration_ns,
          .most = RECORD_TIME_MAX_NS,
          .given = &r.times.ends},
         {.name = "sites",
          .value = "MODE",
-         .help = "record where allocations were asked for: caller, "
-                 "stack[:DEPTH], sample[:BYTES], lang[:N] (the lines of "
-                 "Python, Perl, Ruby, one calling the other) or none",
+         .help = "record the call sites of allocations: caller, "
+                 "stack[:DEPTH], sample[:BYTES], lang[:N] (N lines of Python, "
+                 "Perl or Ruby that call each other) or none",
          .take = take_sites,
          .ctx = &r.sites,
          .expects = "caller, stack[:DEPTH], sample[:BYTES], lang[:N] or none"},
         {.name = "free-sites",
-         .help = "record where blocks are freed, too",
+         .help = "record the call sites of frees, too",
          .flag = &r.free_sites},
         {.name = "check-frees",
-         .help = "look at each free, for report --errors",
+         .help = "check each free for errors, which report --errors prints",
          .flag = &r.check_frees},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...",
-        .about = "Run COMMAND and record what it asks of malloc.",
+        .about = "Run COMMAND and record its memory requests.",
         .opts = opts,
-        .quiet = "no summary, but what is wrong",
-        .notes = "The exit status is COMMAND's; a signal that kills COMMAND "
-                 "kills this program too. 1: the library is not there; 2: "
-                 "wrong command line; 126, 127: COMMAND cannot be run, is not "
-                 "found.\n"
-                 "Environment: MALLOC_TRACE_LIBRARY, the recording library to "
-                 "use instead of the one that was built or installed with this "
-                 "program.",
+        .quiet = "no summary; errors and warnings only",
+        .notes =
+            "The exit status is COMMAND's; a signal that kills COMMAND "
+            "kills this program too. 1: the recording library is "
+            "missing; 2: wrong command line; 126: COMMAND cannot be run; "
+            "127: COMMAND is not found.\n"
+            "Environment: MALLOC_TRACE_LIBRARY, a recording library to use "
+            "instead of the one that was built or installed with this "
+            "program.",
         .stop_at_operand = true};
     struct tool_opts o;
     int status = 0, exit_status;
@@ -351,7 +360,7 @@ int cmd_record(int argc, char **argv) {
         return tool_usage_error("no command given");
     if (file != NULL && (*file == '\0' || strcmp(file, "-") == 0))
         return tool_usage_error("-o needs the name of a file");
-    /* The file would be replaced while COMMAND writes to it. */
+    /* the recording would replace a file to which COMMAND writes */
     const char *const outs[] = {NULL, file};
     if (file != NULL && strchr(file, '%') == NULL &&
         !tool_file_is_stdout(file) && tool_files_collide(outs, 2, NULL, 0))

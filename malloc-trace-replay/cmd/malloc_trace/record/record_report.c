@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces are found by their names: those that match the pattern and were not
- * there, or not as they are now, before the run.
+ * Traces are found by their names: files that match the pattern, and were
+ * missing or different before the run.
  */
 #include "cmd/malloc_trace/record/record_report.h"
 
@@ -25,10 +25,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A trace of more stored bytes is not read for the summary: the user waits. */
+/* Most stored bytes of a trace that is read for the summary, while the user
+   waits. */
 #define READ_MOST ((uint64_t)256 << 20)
 
-/* Traces that are listed; of the rest there is a number. */
+/* Traces that are listed; the rest is counted. */
 #define SHOWN_MOST 20u
 
 struct known_file {
@@ -38,12 +39,12 @@ struct known_file {
 };
 
 struct trace {
-    char *name;      /* of the file, also when only its spool exists */
-    uint64_t stored; /* file, and what is used of the spool, if readable */
+    char *name;      /* of the file, also if only its spool exists */
+    uint64_t stored; /* bytes of the file, and the used ones of its spool */
     uint64_t events;
-    bool is_file;  /* regular, or a spool */
-    bool counted;  /* the following are known */
-    bool readable; /* is a raw trace */
+    bool is_file;  /* a regular file, or a spool */
+    bool counted;  /* the trace was read; the rest is valid */
+    bool readable; /* it is a raw trace */
     bool growing;
     bool complete;
     char executable[64];
@@ -52,10 +53,10 @@ struct trace {
 
 /* Sums over all traces that were read. */
 struct account {
-    struct tool_raw_counts counts; /* as the traces have them */
+    struct tool_raw_counts counts; /* counted in the traces */
     uint64_t raw_bytes, segments;
     uint64_t traces;
-    uint64_t footers; /* traces that have the recorder's account */
+    uint64_t footers; /* traces with the recorder's account */
     uint64_t footer[MTF_ACCOUNT_LIMIT];
 };
 
@@ -74,7 +75,8 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* "", ".7": what the recorder appends when a name is taken. */
+/* Tells whether NAME is "", or ".7", which the recorder appends to a name that
+   is taken. */
 static bool matches_end(const char *name) {
     if (*name == '.' && is_digit(name[1]))
         for (name++; is_digit(*name);)
@@ -82,7 +84,8 @@ static bool matches_end(const char *name) {
     return *name == '\0';
 }
 
-/* Patterns have few parts, so going back is cheap. */
+/* Tells whether NAME matches PATTERN. Backtracking is cheap: patterns have few
+   parts. */
 static bool matches(const char *pattern, const char *name) {
     for (; *pattern != '\0'; pattern++, name++) {
         if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'e')) {
@@ -102,7 +105,7 @@ static bool matches(const char *pattern, const char *name) {
     return matches_end(name);
 }
 
-/* The shell pattern that finds at least all names of interest. */
+/* Makes a shell pattern that finds at least all names that PATTERN matches. */
 static char *glob_of(const char *pattern) {
     char *out = malloc(2 * strlen(pattern) + 2);
     char *p = out;
@@ -125,7 +128,7 @@ static char *glob_of(const char *pattern) {
     return out;
 }
 
-/* Cuts ".spool" from NAME; false: it is no spool's. */
+/* Cuts ".spool" from NAME. false: NAME does not end in it. */
 static bool cut_spool(char *name) {
     size_t length = strlen(name);
     if (length < 6 || strcmp(name + length - 6, ".spool") != 0)
@@ -134,8 +137,8 @@ static bool cut_spool(char *name) {
     return true;
 }
 
-/* Cuts the ".k3" of a part of a flight recording from NAME, unless PATTERN has
-   it; false: it is none. */
+/* Cuts ".k3" of a part of a flight recording from NAME, unless PATTERN has it.
+   false: NAME is not a part. */
 static bool cut_part(const char *pattern, char *name) {
     if (!tool_file_is_part(name) || matches(pattern, name))
         return false;
@@ -143,7 +146,8 @@ static bool cut_part(const char *pattern, char *name) {
     return true;
 }
 
-/* Calls USE for each file under the pattern, NAME without ".spool". */
+/* Calls USE for each file that matches the pattern, with NAME cut as above if
+   it is a SPOOL or part. false: out of memory, or USE returned false. */
 static bool walk(struct record_report *r,
                  bool (*use)(struct record_report *r, const char *name,
                              bool spool, const struct stat *st)) {
@@ -214,7 +218,8 @@ void record_report_free(struct record_report *r) {
     free(r);
 }
 
-/* A number of the file system may have been used again, hence the time. */
+/* Tells whether the file ST is new or changed. Compares times too, because
+   inode numbers are used again. */
 static bool is_new(const struct record_report *r, const struct stat *st) {
     struct known_file key = {st->st_dev, st->st_ino, st->st_mtim};
     const struct known_file *k = r->known_count == 0
@@ -247,7 +252,7 @@ static void read_trace(struct record_report *r, struct trace *t) {
     static struct info_file f;
     memset(&f, 0, sizeof(f));
     f.name = t->name;
-    /* A file that is not there is read from its spool. */
+    /* a missing file is read from its spool */
     info_read_raw(&f, tool_input_open(t->name), t->name);
     t->counted = true;
     t->readable = f.kind == INFO_RAW && f.have_header;
@@ -272,11 +277,11 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     char spool_name[PATH_MAX];
     if (!is_new(r, st) || S_ISDIR(st->st_mode))
         return true;
-    /* A spool beside its file is a part of that. */
+    /* a spool beside its file belongs to the file */
     if (spool && stat(name, &other) == 0 && is_new(r, &other))
         return true;
-    /* So are a flight recording's spool and parts of each other; what they take
-       counts. */
+    /* spool and parts of a flight recording make one trace: the blocks that
+       they use are added */
     for (size_t i = 0; spool && i < r->count; i++) {
         if (strcmp(r->traces[i].name, name) == 0) {
             if (!r->traces[i].readable)
@@ -297,7 +302,7 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     if (!t->is_file)
         return true;
     t->stored = (uint64_t)st->st_size;
-    /* A spool's file is sparse and mostly zero: what it takes counts. */
+    /* a spool is sparse, so its used blocks count */
     if (spool)
         t->stored = (uint64_t)st->st_blocks * 512;
     snprintf(spool_name, sizeof(spool_name), "%s.spool", name);
@@ -308,7 +313,8 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     return true;
 }
 
-/* Puts first what is worth most attention. */
+/* Orders traces: unread ones, which are large, first; then by events and
+   size. */
 static int by_size(const void *a, const void *b) {
     const struct trace *x = a, *y = b;
     if (x->counted != y->counted)
@@ -322,22 +328,23 @@ static int by_size(const void *a, const void *b) {
 
 /* --- Names as a user can copy them ---------------------------------------- */
 
-/* The program NAME beside this one: its bare name if a shell finds it by that.
- */
+/* Prints the program NAME beside this one: only NAME if a shell finds this
+   program by it. */
 static void print_program(const char *name) {
-    char folder[PATH_MAX], own[2 * PATH_MAX], try[2 * PATH_MAX];
-    struct stat mine, other;
+    char folder[PATH_MAX], own[2 * PATH_MAX], found[2 * PATH_MAX];
+    struct stat ours, other;
     if (!tool_own_folder(folder)) {
         fputs(name, stderr);
         return;
     }
     snprintf(own, sizeof(own), "%s/%s", folder, name);
     const char *list = getenv("PATH");
-    while (list != NULL && *list != '\0' && stat(own, &mine) == 0) {
+    while (list != NULL && *list != '\0' && stat(own, &ours) == 0) {
         size_t length = strcspn(list, ":");
-        snprintf(try, sizeof(try), "%.*s/%s", (int)length, list, name);
-        if (length != 0 && access(try, X_OK) == 0 && stat(try, &other) == 0) {
-            if (mine.st_ino == other.st_ino && mine.st_dev == other.st_dev) {
+        snprintf(found, sizeof(found), "%.*s/%s", (int)length, list, name);
+        if (length != 0 && access(found, X_OK) == 0 &&
+            stat(found, &other) == 0) {
+            if (ours.st_ino == other.st_ino && ours.st_dev == other.st_dev) {
                 fputs(name, stderr);
                 return;
             }
@@ -348,7 +355,7 @@ static void print_program(const char *name) {
     shell_put_word(stderr, own);
 }
 
-/* NAME as seen from the current folder if it is below that. */
+/* Returns NAME relative to the current folder if it is below that. */
 static const char *short_name(const char *name) {
     static char here[PATH_MAX];
     if (getcwd(here, sizeof(here)) == NULL)
@@ -360,9 +367,9 @@ static const char *short_name(const char *name) {
     return name + length + 1;
 }
 
-/* --- Why a command may have left no events or no trace -------------------- */
+/* --- Reasons for no events or no trace ------------------------------------ */
 
-/* The file that execvp would run. */
+/* Stores the file that execvp would run. false: there is none. */
 static bool find_in_path(const char *command, char path[PATH_MAX]) {
     if (strchr(command, '/') != NULL) {
         snprintf(path, PATH_MAX, "%s", command);
@@ -395,7 +402,7 @@ enum elf_kind {
     ELF_DYNAMIC
 };
 
-/* Most symbols that are looked through. */
+/* Most symbols that are searched. */
 #define SYMBOLS_MAX 1000000u
 
 #if defined(__x86_64__)
@@ -410,8 +417,8 @@ static bool read_at(int fd, uint64_t at, void *out, size_t n) {
     return (off_t)at >= 0 && pread(fd, out, n, (off_t)at) == (ssize_t)n;
 }
 
-/* Tells whether a symbol is a malloc that the executable itself exports: the
-   loader finds that one before any library's. */
+/* Tells whether SYMBOL is a malloc that the executable exports, which the
+   loader finds before that of any library. */
 static bool is_malloc(int fd, const Elf64_Sym *symbol,
                       const Elf64_Shdr *strings) {
     char name[7];
@@ -451,8 +458,8 @@ static bool has_malloc(int fd, const Elf64_Ehdr *head) {
     return false;
 }
 
-/* The loader named in PART is not the one of the C library that the recording
-   library was made for. */
+/* Tells whether the loader named in PART belongs to another C library than the
+   recording library does. */
 static bool is_other_loader(int fd, const Elf64_Phdr *part) {
     char path[256];
     size_t n = part->p_filesz < sizeof(path) ? (size_t)part->p_filesz : 0;
@@ -482,7 +489,7 @@ static enum elf_kind kind_of(int fd) {
     return ELF_STATIC;
 }
 
-/* For a script the program that runs it counts. */
+/* Returns the kind of the executable PATH; for a script, of its interpreter. */
 static enum elf_kind kind_behind(const char *path) {
     char line[256];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -509,39 +516,39 @@ static const char *why(const char *command, bool nothing_written,
     char path[PATH_MAX];
     struct stat st;
     if (!find_in_path(command, path) || stat(path, &st) != 0)
-        return "it is static, setuid or brings its own allocator";
+        return "it is static, setuid, or has its own allocator";
     if ((st.st_mode & S_ISUID) != 0 ||
         ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0))
-        return "its file is setuid or setgid, where the loader takes no "
-               "preloaded library and the recorder no environment";
+        return "its file is setuid or setgid: the loader preloads no library, "
+               "and the recorder ignores the environment";
     enum elf_kind kind = kind_behind(path);
     if (kind == ELF_STATIC)
         return "its file is statically linked: no library can be preloaded";
     if (kind == ELF_OTHER)
-        return "its file is of another architecture than the library";
+        return "its file is for another architecture than the library";
     if (kind == ELF_OTHER_LIBC)
-        return "its file is made for another C library than the GNU one";
+        return "its file uses another C library than glibc";
     if (kind == ELF_OWN_MALLOC)
-        return "its file has a malloc of its own, which comes before that of "
-               "any preloaded library";
+        return "its file has its own malloc, which takes precedence over that "
+               "of a preloaded library";
     if (kind == ELF_DYNAMIC && nothing_written)
         return per_process
-                   ? "it asked nothing of malloc, for which a name with %p "
-                     "gets "
-                     "no file, or the recorder or the loader said why"
-                   : "its file takes a preloaded library: what the recorder or "
-                     "the loader said above is the cause";
-    return "perhaps it is static or setuid, brings its own allocator, asked "
-           "nothing of malloc, or unset LD_PRELOAD";
+                   ? "it made no memory request, for which a name with %p gets "
+                     "no file, or see the message of the recorder or loader"
+                   : "see the message of the recorder or loader above: its "
+                     "file would load the library";
+    return "perhaps it is static or setuid, has its own allocator, made no "
+           "memory request, or unset LD_PRELOAD";
 }
 
-/* A text for "COMMAND ...", from what its executable shows. */
+/* Returns a reason for a trace without events, from the executable of
+   COMMAND. */
 static const char *record_why_no_events(const char *command) {
     return why(command, false, false);
 }
 
-/* Tells whether PATTERN makes a file for each process, from its first request
-   on. */
+/* Tells whether PATTERN has %p, so that each process gets a file, at its first
+   request. */
 static bool is_per_process(const char *pattern) {
     for (const char *p = pattern; *p != '\0'; p++)
         if (*p == '%' && *++p == 'p')
@@ -551,16 +558,16 @@ static bool is_per_process(const char *pattern) {
     return false;
 }
 
-/* The same of a COMMAND that no trace is of, by the output's PATTERN. A program
-   that loads the library has one even if it asks for nothing, but for patterns
-   with %p, or else a line said why not. */
+/* Returns a reason why COMMAND left no trace under PATTERN. A program that
+   loads the library writes a trace even without requests, unless the pattern
+   has %p, or the recorder prints why not. */
 static const char *record_why_no_trace(const char *command,
                                        const char *pattern) {
     return why(command, true, is_per_process(pattern));
 }
 
-/* The folder of the output's PATTERN if no trace can be made or found there,
-   errno saying why. NULL: it can, or the folder depends on the program. */
+/* Returns the folder of PATTERN if no trace can be made or found there; errno
+   tells why. NULL: it can, or the folder depends on the process. */
 static const char *record_why_no_folder(const char *pattern) {
     static char folder[PATH_MAX];
     const char *slash = strrchr(pattern, '/');
@@ -577,7 +584,7 @@ static const char *record_why_no_folder(const char *pattern) {
     return access(folder, R_OK | W_OK | X_OK) == 0 ? NULL : folder;
 }
 
-/* --- The summary -------------------------------------------------------- */
+/* --- Summary ------------------------------------------------------------ */
 
 static void print_trace(const struct trace *t) {
     struct tool_text text;
@@ -627,8 +634,8 @@ static void print_next(const char *name) {
     fputc('\n', stderr);
 }
 
-/* The events are counted in the traces themselves, so that they are the sum
-   that the summary begins with, whatever has no footer. */
+/* Prints events and cost. Events are counted in the traces, not in footers, so
+   that they add up to the summary's total also where a footer is missing. */
 static void print_costs(const struct account *a) {
     struct tool_text t[5];
     const struct tool_raw_counts *c = &a->counts;
@@ -656,12 +663,12 @@ static void print_costs(const struct account *a) {
             tool_text_ns(&t[2], f[MTF_ACCOUNT_WAIT_NS]),
             tool_text_count(&t[3], f[MTF_ACCOUNT_SLOW_TIMES]));
     if (a->footers != a->traces)
-        fprintf(stderr, "  (known of %s of %s traces)\n",
+        fprintf(stderr, "  (known for %s of %s traces)\n",
                 tool_text_count(&t[0], a->footers),
                 tool_text_count(&t[1], a->traces));
 }
 
-/* Prints what recording cost, and what the traces lack. */
+/* Prints the cost of recording, and events that the traces lack. */
 static void print_account(const struct record_report *r) {
     struct tool_text text;
     uint64_t dropped = 0, untraced = 0;
@@ -671,14 +678,14 @@ static void print_account(const struct record_report *r) {
     }
     print_costs(&r->account);
     if (untraced != 0)
-        fprintf(stderr, "  frees of blocks from before: %s\n",
+        fprintf(stderr, "  frees of blocks from before the recording: %s\n",
                 tool_text_count(&text, untraced));
     if (dropped != 0)
         fprintf(stderr, "  dropped events: %s\n",
                 tool_text_count(&text, dropped));
 }
 
-/* Calls of the kinds that print_costs tells apart. */
+/* Returns the calls of all kinds that print_costs prints. */
 static uint64_t events_of(const struct account *a) {
     const struct tool_raw_counts *c = &a->counts;
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
@@ -695,7 +702,7 @@ static void print_list(const struct record_report *r, uint64_t events,
             tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
             unknown ? "at least " : "", tool_text_count(&b, events),
             tool_text_bytes(&c, stored));
-    /* One more would take the line that tells of it. */
+    /* a single further trace takes the line that would count it */
     size_t shown = r->count > SHOWN_MOST + 1 ? SHOWN_MOST : r->count;
     for (size_t i = 0; i < shown; i++)
         print_trace(&r->traces[i]);
@@ -743,10 +750,11 @@ void record_report_after(struct record_report *r, const char *command) {
         tool_warn("no trace was written: %s: %s", r->pattern, strerror(EISDIR));
         return;
     }
-    /* The recorder alone knows whether all was taken, and says so. */
+    /* only the recorder knows whether a pipe or device took all bytes */
     if (there && !S_ISREG(st.st_mode)) {
         if (!tool_is_quiet())
-            fprintf(stderr, "%s: no summary of %s, which is no regular file\n",
+            fprintf(stderr,
+                    "%s: no summary of %s, which is not a regular file\n",
                     tool_name(), tool_text_shown(r->pattern));
         return;
     }
