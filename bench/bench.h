@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the benchmark programs share: a list of workloads by name, a clock, a
- * fast random generator, and the line each run prints.
+ * Parts that the benchmark programs share: a list of workloads by name, a
+ * clock, a fast random generator, and the line that each run prints.
  *
  * A program is called `PROGRAM WORKLOAD [SCALE [THREADS]]` and prints "OPS NS
  * CPU_NS": the number of malloc and free calls of all threads (realloc counts
@@ -114,10 +114,10 @@ static inline uint64_t bench_thread_cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Of workloads that leave it to the caller. */
+/* Threads of workloads that leave their number to the caller. */
 static int bench_thread_count = 2;
 
-/* What is not to count, of the first thread. */
+/* Time of the first thread that does not count. */
 static uint64_t bench_paused_ns, bench_paused_cpu_ns;
 
 static inline void bench_pause(void) {

@@ -98,7 +98,7 @@ static uint64_t run_realloc(double scale) {
     return ops;
 }
 
-/* As a line reader grows its buffer: 32 bytes more each time. */
+/* Grows blocks like the buffer of a line reader: by 32 bytes each time. */
 static uint64_t run_realloc_steps(double scale) {
     uint64_t n = bench_count(scale, 1e6), ops = 0, s = 43;
     char *keep = NULL;

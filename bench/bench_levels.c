@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a visit to one of the levels that threads share takes, by itself: calls
- * of the allocator's own functions, without thread caches before them. OPS
- * counts visits.
+ * Cost of the levels that threads share, alone: calls of the allocator's own
+ * functions, without thread caches in front of them. OPS counts these calls.
  *
  * Each thread holds some batches, or spans, and in turn gives one back and
  * takes another, so the level is as full as it is in a program that runs.

@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
     if (wait4(pid, &status, 0, &u) != pid)
         return 1;
     long long end = now_ns();
-    /* What was seen last lasted until the end. */
+    /* the last size that was seen lasted until the end */
     m.kib_ns += (double)(end - m.at) * (double)m.last_kib;
     long long peak = u.ru_maxrss > m.peak_kib ? u.ru_maxrss : m.peak_kib;
     long long average =

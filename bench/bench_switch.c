@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What switching thread caches costs: one thread that detaches its cache and
- * attaches another, as a replayer of many threads does. To be run under a
- * library with <gperftools/thread_cache_switch.h>:
+ * Cost of switching thread caches: one thread detaches its cache and attaches
+ * another, as a replayer of many threads does. Runs under a library with
+ * <gperftools/thread_cache_switch.h>:
  *
  *     LD_PRELOAD=.libs/libtcmalloc_minimal.so bench/bench_switch [SCALE]
  *

@@ -241,8 +241,8 @@ enum { WORKERS = 2, SESSION = 1000 };
 struct worker {
     void *block[SESSION];
     uint64_t seed, lives, steps;
-    /* Of this thread and the one before, in turn: each joins the one that
-       started it, the last is joined by the main thread. */
+    /* this thread and its starter, in turn: each thread joins its starter, and
+       the main thread joins the last one */
     struct bench_thread thread[2];
     pthread_mutex_t lock;
     pthread_cond_t last;

@@ -285,8 +285,8 @@ static uint64_t run_long(double scale) {
 /* --- Cold caches ----------------------------------------------------------
  */
 
-/* What one of 256 places in the program does: frees its block, makes another,
-   and one that does not live on. Each has code and sizes of its own. */
+/* One of 256 places in a program, with its own code and sizes: frees its block,
+   makes another, and a second one that it frees at once. */
 #define COLD_SITE(n)                                                           \
     __attribute__((noinline)) static void cold_site_##n(void **slot) {         \
         free(*slot);                                                           \

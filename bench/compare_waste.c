@@ -29,7 +29,7 @@ static void enter(void) {
         sink = x;
 }
 
-/* Of BYTES new ones, the share that is wasted. */
+/* Wastes the given share of BYTES new ones. */
 static void be_fat(size_t bytes) {
     fat_due += bytes * fat / 100;
     while (fat_due >= 4096) {

@@ -66,7 +66,7 @@ static void run(const uint8_t *data, size_t n) {
     inputs++;
 }
 
-/* Whether place I is deep inside a run of equal bytes. */
+/* Tells whether byte I is deep inside a run of equal bytes. */
 static bool is_dull(const uint8_t *data, size_t n, size_t i) {
     if (i < RUN_MAX / 2 || n - i <= RUN_MAX / 2)
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a fuzz target is: one function that takes any bytes. libFuzzer's name,
- * so that the same source runs under it and under driver.c.
+ * Interface of a fuzz target: one function that takes any bytes. It has
+ * libFuzzer's name, so that one source runs under libFuzzer and under driver.c.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What reading a trace costs, in steps and in bytes of memory: a script
+ * Cost of reading a trace, in steps and in bytes of memory: a script
  * (cost_script.h) makes the same pattern small and four times as large, and no
  * reader may need more than six times the steps for the large one, nor eight
  * times the memory, nor more of either for a byte than is stated here. The

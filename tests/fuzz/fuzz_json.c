@@ -35,7 +35,7 @@ static void check_text(const char *text) {
     }
 }
 
-/* What is nested more deeply than the writer can write is left out. */
+/* Writes V, without the values that are nested too deeply for the writer. */
 static void put(struct tool_json *j, const struct tool_json_value *v) {
     const char *key = tool_json_key(v), *text = tool_json_text(v);
     double n = tool_json_number(v);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What names call sites, from any bytes: definitions that contradict each
- * other, circles of parents, chains of any depth, modules that are not there or
- * are something else, numbers out of range; suppressions; maps of code that was
- * made at run time. Whatever they are, texts are lines and sums stay the same,
- * and what it costs, counted in steps and memory, is at most what is stated
- * here for each definition.
+ * Naming of call sites, from any bytes: definitions that contradict each other,
+ * cycles of parents, chains of any depth, modules that are missing or other
+ * files, numbers out of range; suppressions; maps of code that was made at run
+ * time. In all cases texts are lines, sums stay the same, and the cost, counted
+ * in steps and memory, is within the bounds that are stated here for each
+ * definition.
  *
  * The script is of records of six bytes, what to do and its arguments:
  *
@@ -293,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t made;
     if (quiet < 0)
         quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    /* What is wrong is told for each input. */
+    /* hides the messages about faults, which each input has */
     int err = dup(2);
     FUZZ_CHECK(quiet >= 0 && err >= 0 && dup2(quiet, 2) == 2);
     read_suppressions(&s, data, size);

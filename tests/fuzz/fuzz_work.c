@@ -91,7 +91,7 @@ WRAP(void *, memset, void *to, int c, size_t n) {
 
 /* --- Chance --------------------------------------------------------------- */
 
-/* The same counts each time. */
+/* Makes each run count the same. */
 WRAP(ssize_t, getrandom, void *buf, size_t n, unsigned flags) {
     (void)flags;
     __real_memset(buf, 0x5A, n);

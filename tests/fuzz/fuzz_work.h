@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a piece of code costs, counted and not timed: basic blocks of the
+ * Cost of a piece of code, counted and not timed: basic blocks of the
  * readers, which libcounted.a has compiled with -fsanitize-coverage=trace-pc,
  * bytes that the C library moves for them, and bytes of malloc.
  *

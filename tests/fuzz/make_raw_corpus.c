@@ -58,7 +58,7 @@ static void late_events(struct encoder *e, uint64_t token) {
     put_free(e, token);
 }
 
-/* Of blocks that are alive at the end. */
+/* Blocks that are alive at the end. */
 static const struct mtf_present present[] = {{2, 4096}, {66, 0}};
 
 static void make_trace(struct bytes *out, bool compressed, bool whole) {

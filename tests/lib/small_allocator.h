@@ -106,7 +106,7 @@ static inline void small_give(void *block) {
     small_free_list[power] = (char *)block - SMALL_HEAD;
 }
 
-/* What malloc returns for BLOCK. */
+/* Result of malloc for BLOCK: sets errno if it is NULL. */
 static inline void *small_result(void *block) {
     if (block == NULL)
         errno = ENOMEM;

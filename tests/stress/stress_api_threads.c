@@ -142,7 +142,7 @@ static void *work(void *seed) {
 }
 
 static void check_ranks(void) {
-    /* What no lock has yet. */
+    /* ranks that no lock has yet */
     const uint64_t unused = (uint64_t)1 << TCM_RANK_NONE;
     unsigned missing = 0;
     for (unsigned rank = 0; rank < TCM_RANK_COUNT; rank++) {

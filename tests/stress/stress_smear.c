@@ -30,7 +30,7 @@ static size_t some_size(struct prng *random) {
                : prng_below(random, 300000);
 }
 
-/* What overlaps a block that is in use now is no longer free. */
+/* Forgets free blocks that overlap B, which is in use now. */
 static void forget_overlaps(const struct block *b) {
     for (unsigned i = 0; i < FREED; i++) {
         if (freed[i].p != NULL && freed[i].p < b->p + b->size &&

@@ -68,7 +68,7 @@ static void check_heap(void) {
         _exit(20);
 }
 
-/* What the main thread kept is as it was. */
+/* Tells whether the blocks that the main thread kept are unchanged. */
 static bool kept_whole(void) {
     for (unsigned i = 0; i < KEPT; i++)
         for (size_t n = 0; n < kept_size[i]; n += 97)

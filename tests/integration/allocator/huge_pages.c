@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Of the mappings in the 64 GiB around ADDRESS. */
+/* Sums the huge pages of the mappings in the 64 GiB around ADDRESS. */
 static unsigned long long huge_kib(const void *address) {
     char line[512];
     unsigned long long from, to, kib, sum = 0;

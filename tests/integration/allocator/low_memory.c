@@ -327,8 +327,8 @@ static void in_child(void (*run)(const void *), const void *argument,
            not_begun ? ": too little for any program" : "");
 }
 
-/* What can be had of BYTES, whatever was there before: a recording keeps tables
-   of what its blocks are called, and buffers. */
+/* Share of BYTES that can be allocated in any case: a recording keeps tables of
+   its blocks' names, and buffers. */
 static size_t least_of(size_t bytes) {
     if (bytes < 20 * MIB)
         return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What C, POSIX and glibc promise of the malloc family, asked of whatever
- * malloc this process has. Written against the public interface alone, so that
- * the C library's own malloc passes as well (with what it lacks skipped).
+ * Guarantees of C, POSIX and glibc for the malloc family, checked for the
+ * malloc of this process. Uses only the public interface, so that the C
+ * library's own malloc passes as well (skipping functions that it lacks).
  */
 #include <dlfcn.h>
 #include <errno.h>

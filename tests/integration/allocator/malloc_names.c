@@ -170,7 +170,7 @@ static bool mix(const struct name *maker, const struct name *ender) {
     return true;
 }
 
-/* The same on the way through a resizer, which gives a size of its choice. */
+/* Like mix(), but through a resizer, which makes a block of another size. */
 static bool mix_resized(const struct name *maker, const struct name *ender) {
     const size_t size = 4096;
     for (size_t i = 0; i < sizeof resizers / sizeof *resizers; i++) {

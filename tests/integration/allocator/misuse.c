@@ -308,8 +308,8 @@ static const struct wrong {
      "malloc_usable_size of the inside of a small block"},
 };
 
-/* Whether it is not known to be wrong where it is recorded: sizes that are
-   asked for, and pointers into small blocks up to the central list. */
+/* Tells whether the recorder does not notice the fault: requested sizes, and
+   pointers into small blocks up to the central list. */
 static bool stops_always(const struct wrong *w) {
     return strncmp(w->name, "size-", 5) == 0 ||
            strcmp(w->name, "odd-small") == 0 ||

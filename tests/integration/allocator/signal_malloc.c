@@ -41,7 +41,7 @@ static void handler(int signo) {
     int saved = errno;
     (void)signo;
     __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
-    /* What a handler may do with blocks: read and write them. */
+    /* a handler may read and write blocks */
     unsigned char *p = shared_block;
     if (p[7] != 7)
         damaged++;

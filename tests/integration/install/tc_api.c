@@ -67,7 +67,7 @@ static void family(void) {
     tc_cfree(NULL);
     tc_free_sized(NULL, 1);
 
-    /* The same blocks as those of malloc. */
+    /* blocks of malloc and tc_malloc are interchangeable */
     tc_free(malloc(100));
     free(tc_malloc(100));
     free(tc_memalign(64, 100));

@@ -284,7 +284,7 @@ static int serve(void) {
 static int child(const char *path) {
     int status;
     some(60002, 10);
-    /* What is counted before must not count in the child. */
+    /* counts of the parent must not count in the child */
     expect(flush(), "flush");
     pid_t pid = fork();
     if (pid == 0) {

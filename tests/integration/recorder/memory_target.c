@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
                            (void *)i))
             return 1;
     pthread_barrier_wait(&ready);
-    /* What waits to be saved is. */
+    /* time for the saver to save all that waits */
     usleep(200000);
     printf("%ld\n", resident());
     pthread_barrier_wait(&leave);

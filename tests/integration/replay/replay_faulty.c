@@ -67,7 +67,7 @@ void free(void *p) {
         last = NULL;
     if (is("poison"))
         memset(p, 0xdd, small_size(p));
-    /* What was given wrongly is not taken back. */
+    /* wrong blocks are not taken back */
     if (!is("overlap") && !is("misalign") && !is("never"))
         small_give(p);
     small_unlock();

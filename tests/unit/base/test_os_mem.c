@@ -22,7 +22,7 @@ static void on_fault(int sig) {
     siglongjmp(escape, 1);
 }
 
-/* Whether one byte can be written. */
+/* Tells whether the byte at P can be written. */
 static bool writable(volatile char *p) {
     struct sigaction catch = {.sa_handler = on_fault};
     struct sigaction segv, bus;

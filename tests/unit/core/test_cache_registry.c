@@ -25,7 +25,7 @@ static int64_t unclaimed(void) {
     return total - sum;
 }
 
-/* What no cache gives away of its budget. */
+/* Budget that no cache gives away. */
 static int64_t least(void) {
     int64_t share = count > 1 ? total / count : total;
     return share > MIN_BUDGET  ? MIN_BUDGET
@@ -79,7 +79,7 @@ static void step_claim(struct prng *random, struct verdict *v) {
         model[who] += want;
         return;
     }
-    /* What one other has above the minimum, up to WANT. */
+    /* most that one other cache has above the minimum, up to WANT */
     unsigned victims = 0;
     int64_t most = 0;
     for (unsigned i = 0; i < count; i++) {

@@ -91,7 +91,7 @@ static void test_order(void) {
     tap_ok(rising, "in order of addresses");
     tap_is_u64(tcm_central_fetch(size_class, second, objects), objects,
                "another");
-    /* Of the first nearly all are free, of the second a few. */
+    /* nearly all objects of the first span are free, of the second a few */
     tcm_central_return(size_class, first + 1, objects - 1);
     tcm_central_return(size_class, second, 3);
     void *next[4];

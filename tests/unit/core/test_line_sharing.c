@@ -98,7 +98,7 @@ static void test_consumer(void) {
     tcm_cache_destroy(maker);
 }
 
-/* What is left of lines is used in the end: no memory is lost to neatness. */
+/* Uses the rest of shared lines in the end, so that none of it is lost. */
 static void test_all_is_used(void) {
     enum { BLOCKS = 4096 };
     static void *block[BLOCKS];

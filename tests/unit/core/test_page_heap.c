@@ -116,7 +116,7 @@ static void model_learn(void) {
     }
 }
 
-/* What was freed at page I takes in the RELEASED slivers beside it. */
+/* Merges the free run at page I with the RELEASED slivers beside it. */
 static void model_absorb(size_t i) {
     size_t from = i, to = i;
     for (bool more = true; more;) {
@@ -360,7 +360,7 @@ static void test_chain(void) {
     tcm_heap_verify();
 }
 
-/* As on a system of 64 KiB pages: only whole ones go back, the rest stays. */
+/* System pages of 64 KiB: only whole ones are released, the rest stays. */
 static void test_large_system_pages(void) {
     const size_t page = (size_t)64 << 10;
     size_t real = tcm_page_heap.system_page;
@@ -385,7 +385,7 @@ static void test_large_system_pages(void) {
             span[i] = span[--span_count];
         } else if (what >= 97) {
             tcm_page_heap_release(SIZE_MAX);
-            /* What is FREE still has no whole page of the system. */
+            /* no run that is still FREE has a whole system page */
             tcm_lock(&tcm_page_heap.lock);
             struct tcm_span *s = tcm_run_set_before(&tcm_page_heap.free, NULL);
             tcm_unlock(&tcm_page_heap.lock);

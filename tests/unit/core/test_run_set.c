@@ -173,7 +173,7 @@ static struct run model_run(uint32_t range, size_t i) {
     return (struct run){range, from, to - from};
 }
 
-/* What is FREE from page I on takes in its RELEASED slivers. */
+/* Merges the FREE run at page I with its RELEASED slivers. */
 static void model_absorb(uint32_t range, size_t i) {
     for (;;) {
         struct run all = model_run(range, i);

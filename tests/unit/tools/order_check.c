@@ -37,7 +37,8 @@ static bool is_call(const struct mtf_op *op) {
     return op->kind <= MTF_OP_LAST_OPERATION;
 }
 
-/* Whether OP is what the event E leaves; MISSING: without its allocation. */
+/* Tells whether OP is the operation of event E; MISSING: without its
+   allocation. */
 static bool is_same(struct slot_table *slots, const struct mtf_op *op,
                     const struct history_event *e, bool missing) {
     uint64_t *holds = is_call(op) ? slot_of(slots, op->slot) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the sorter ask of its output on a simulated history.
+ * Checks of the sorter's output for a simulated history.
  *
  * Threads: none shared.
  */

@@ -202,7 +202,8 @@ static void make_frames(struct trace *t, const struct pieces *list) {
     t->file_count = 1;
 }
 
-/* What was saved up to the middle; the buffers with what came after. */
+/* Makes the trace of a killed process: the file up to the middle of the
+   history, and the buffers with the rest in the spool. */
 static void make_killed(struct trace *t, const struct pieces *list) {
     const struct history *h = t->history;
     struct mtf_raw_writer w;
@@ -249,7 +250,7 @@ static void make_killed(struct trace *t, const struct pieces *list) {
     t->file_count = 2;
 }
 
-/* Whether the buffer of piece I was begun before piece FIRST. */
+/* Tells whether the buffer of piece I was begun before piece FIRST. */
 static bool is_older(const struct pieces *list, size_t i, size_t first) {
     for (size_t k = first; k < i; k++)
         if (list->of[k].kind == MTF_ITEM_DATA &&
@@ -383,7 +384,7 @@ static void miss_header(struct trace *t, unsigned file) {
     }
     if (known || !any)
         return;
-    /* Of a recording in parts nobody knows then that it was one. */
+    /* a recording in parts is not recognized as one then */
     t->may_refuse = t->kind < TRACE_PARTS;
     t->may_be_silent = true;
 }

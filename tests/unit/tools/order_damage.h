@@ -23,7 +23,7 @@ enum trace_kind {
 
 enum { TRACE_FILES_MAX = 8 };
 
-/* What stands at [from, to) of a file (in LZ4: of a frame there). */
+/* Contents of the bytes [from, to) of a file (in LZ4: of a frame there). */
 struct place {
     unsigned file;
     size_t from, to;
@@ -67,13 +67,13 @@ void trace_folder_remove(void);
 
 void trace_make(struct trace *t, enum trace_kind kind);
 void trace_free(struct trace *t);
-/* What to open. */
+/* Name to open. */
 const char *trace_name(const struct trace *t);
 
 /* Damages one place of a file, and says what that may do. */
 void trace_damage(struct trace *t, struct prng *p, struct damage *d);
 void trace_mend(struct trace *t, struct damage *d);
-/* Whether the damage at hand may have cost this event. */
+/* Tells whether the damage may have lost the event E. */
 bool trace_may_lack(const struct trace *t, const struct traced *e);
 
 #endif

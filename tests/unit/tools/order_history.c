@@ -12,7 +12,7 @@ struct object {
     uint64_t token, address, size;
 };
 
-/* What a thread does next. */
+/* Next step of a thread. */
 enum stage {
     STAGE_IDLE,
     STAGE_PUBLISH_ALLOC,   /* the block is got */

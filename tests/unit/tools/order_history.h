@@ -23,7 +23,7 @@
 #include "tests/unit/traceformat/raw_build.h"
 #include "traceformat/raw_reader.h"
 
-/* Of these act at a time; each that ends makes room for another. */
+/* Most threads at a time; each one that ends makes room for another. */
 #define HISTORY_THREADS_MAX 16u
 
 struct history_options {

@@ -5,7 +5,7 @@
 
 #define ROOM 40u /* of one event with what may stand before it */
 
-/* As mtr_clock_ns of src/tracer/trace_clock.h. */
+/* Works like mtr_clock_ns of src/tracer/trace_clock.h. */
 uint64_t recorder_clock(struct recorder *r, uint64_t now) {
     if (r->o->tick_ns == 0)
         return now;

@@ -57,7 +57,7 @@ struct recorder {
         }                                                                      \
     } while (0)
 
-/* What the recorder reads of its clock at time NOW. */
+/* Time that the recorder reads from its clock at time NOW. */
 uint64_t recorder_clock(struct recorder *r, uint64_t now);
 
 void recorder_begin(struct recorder *r, struct history *h,

@@ -11,7 +11,7 @@
 #include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/proc_text.h"
 
-/* What came out. */
+/* Output of the sorter. */
 struct sorted {
     uint8_t *bytes;
     size_t length, room;

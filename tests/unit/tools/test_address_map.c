@@ -34,7 +34,7 @@ static bool same(const struct address_block *a, const struct address_block *b) {
     return a->address == b->address && a->size == b->size && a->line == b->line;
 }
 
-/* Whether the neighbours of the block at AT are those of the table. */
+/* Tells whether the neighbours of the block at AT are those of the table. */
 static bool has_neighbours(uint32_t at, struct address_spot spot) {
     struct address_block near, want;
     const uint8_t *p = memrchr(lives, 1, at);
@@ -50,8 +50,7 @@ static bool has_neighbours(uint32_t at, struct address_spot spot) {
     return above == (p != NULL) && (!above || same(&near, &want));
 }
 
-/* Whether a search that begins at LEAF finds what SPOT says, in the same place.
- */
+/* Tells whether a search that begins at LEAF finds the block at SPOT. */
 static bool same_near(uint32_t at, uint32_t leaf, struct address_spot spot) {
     struct address_spot near;
     return address_map_find_near(&map, block_at(at).address, leaf, &near) ==

@@ -129,7 +129,8 @@ static void test_consistent(void) {
            (unsigned long long)peaks);
 }
 
-/* What a clock that stands still leaves of the order of a history. */
+/* Sorts a history whose clock ticks slowly. Adds to *CONFLICTS, and counts a
+   fault of the order in *BAD. */
 static void sort_coarse(const struct history_options *o, uint64_t *conflicts,
                         uint64_t *bad) {
     struct history h;
@@ -239,7 +240,7 @@ static void test_inconsistent(void) {
            (unsigned long long)conflicts, (unsigned long long)unmatched);
 }
 
-/* What is held does not grow with the trace. */
+/* Memory of the sorter does not grow with the trace. */
 static void test_memory(void) {
     uint64_t held[2];
     for (unsigned i = 0; i < 2; i++) {

@@ -179,8 +179,8 @@ static void walk_end(struct walk *w) {
     free(w->next);
 }
 
-/* Whether OP, NULL for none, cannot be of event E, a free or realloc, although
-   both are next: its allocation was missing. */
+/* Tells whether OP (NULL: none) cannot belong to event E, a free or realloc,
+   although both are next, because E's allocation is missing. */
 static bool is_without(const struct walk *w, const struct history_event *e,
                        const struct mtf_op *op) {
     if (e->needs == 0 || !w->born[e->needs])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the order of a trace does not depend on, on simulated histories: how the
- * saver cut the streams and put its barriers, what follows behind a barrier,
- * and anything but the bytes of the trace.
+ * Independence of a trace's order, on simulated histories: it does not depend
+ * on how the saver cut the streams and put its barriers, on what follows behind
+ * a barrier, or on anything but the bytes of the trace.
  */
 #include "order_check.h"
 
@@ -131,8 +131,8 @@ static void test_cuts(void) {
            (unsigned long long)differ);
 }
 
-/* Whether what M wrote up to barrier K is a beginning of what FULL wrote, and
-   has all that was published before the barrier's time. */
+/* Tells whether M's output up to barrier K is a beginning of FULL's output, and
+   has all events that were published before the barrier's time. */
 static bool is_beginning(const struct history *h, const struct order_model *m,
                          const struct order_model *full, size_t k) {
     size_t count = full->at_barrier[k], before = 0, have = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is read of an allocator by its numeric properties, and the difference of
- * two readings.
+ * Counters of an allocator that are read by its numeric properties, and the
+ * difference of two readings.
  */
 #include "cmd/replay/run/calls.h"
 #include "tap.h"

@@ -30,7 +30,7 @@ static uint64_t pass(struct replay_rss *m, uint64_t ns) {
     return tcm_clock_ns() - start;
 }
 
-/* Whether A is B, but for some MiB. */
+/* Tells whether A and B differ by less than 4 MiB. */
 static bool is_about(uint64_t a, uint64_t b) {
     tap_diag("%llu, %llu", (unsigned long long)a, (unsigned long long)b);
     return a + (4 << 20) > b && b + (4 << 20) > a;

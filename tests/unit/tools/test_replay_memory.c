@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What memory is found to be there, on trees of files as systems have them.
+ * Detection of the available memory, on trees of files as systems have them.
  */
 #include "cmd/replay/feed/memory_room.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the decoding process hands on, for any trace, sound or not: random
- * operations go in, the words that come out are run on a model of the slots,
- * which must never see an impossible one, and the account must be that of a
- * second, simple bookkeeping.
+ * Output of the decoding process for any trace, valid or not: random operations
+ * go in, the words that come out run on a model of the slots, which must never
+ * see an impossible one, and the account must equal that of a second, simple
+ * bookkeeping.
  */
 #include "cmd/replay/feed/translate.h"
 #include "prng.h"
@@ -385,7 +385,7 @@ static void bounds(void) {
     free(f);
 }
 
-/* What is noted counts for the next operation of the same block, with
+/* Notes of present memory apply to the next operation of the same block, with
    --touch=auto. */
 static void present_words(void) {
     static struct taken t;

@@ -23,7 +23,7 @@
 #define SITES  3
 #define MEAN   4096
 
-/* Of a sum: what it is, and the square of its standard error. */
+/* True value of a sum, and the square of its standard error. */
 struct truth {
     double sum, variance;
 };

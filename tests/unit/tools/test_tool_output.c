@@ -45,8 +45,8 @@ static bool always(void) {
 #undef tool_queue_is_closed
 #undef tool_thread_helps
 
-/* What comes out of LENGTH bytes that are written while the other thread stands
-   between its looks. */
+/* Writes LENGTH bytes while the other thread is between two checks of the
+   queue. */
 static void test_last_buffer(size_t length) {
     char name[] = "test_tool_output.XXXXXX";
     int fd = mkstemp(name);

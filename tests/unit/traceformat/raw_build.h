@@ -50,7 +50,7 @@ static inline bool bytes_sink(void *ctx, const void *data, size_t n) {
 
 /* --- Events --------------------------------------------------------------- */
 
-/* What the recording thread knows. */
+/* State of a recording thread. */
 struct encoder {
     struct bytes out;
     uint64_t next_token, tokens_left, last_8th, last_freed, time_ns;

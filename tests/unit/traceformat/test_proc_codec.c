@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the writer of the processed trace was told comes out of its reader, in
- * blocks decoded alone and in any order; damage costs the blocks it hits.
+ * Round trip of the processed trace: its reader returns what its writer got, in
+ * blocks that are decoded alone and in any order; damage costs the blocks that
+ * it hits.
  */
 #include "memory_source.h"
 #include "proc_sample.h"

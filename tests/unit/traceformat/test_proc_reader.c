@@ -82,7 +82,7 @@ static void put_closing(uint64_t ops) {
     put_block(MTF_PROC_BLOCK_CLOSING, 0, ops, 0, accounts, sizeof(accounts));
 }
 
-/* What came, a letter each. */
+/* Parts that the reader returned, a letter each. */
 struct seen {
     char parts[64];
     const char *problem; /* of the last D, F or E that has one */

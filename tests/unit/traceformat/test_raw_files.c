@@ -365,7 +365,7 @@ static void test_spool_damage(void) {
     bytes_free(&b);
 }
 
-/* What a spool knows of its file, and of itself. */
+/* Marks of a spool about its file and about itself. */
 static void test_spool_mark(void) {
     struct recording rec = {.buffers = 8, .saved = 5, .first = 3};
     struct bytes b = {0};

@@ -18,7 +18,7 @@
 
 enum { SEEN_MAX = 64 };
 
-/* What a reading yielded. */
+/* Items that the reader returned. */
 struct seen {
     unsigned counts[16]; /* by enum mtf_item_kind */
     unsigned data_count;

@@ -7,7 +7,7 @@
 #include "prng.h"
 #include "tap.h"
 
-/* What the format says, byte by byte. */
+/* Encodes V as the format is defined, byte by byte. */
 static unsigned reference(uint64_t v, uint8_t out[8]) {
     unsigned n = 1;
     while (n < 8 && v >> (7 * n) != 0)

@@ -47,7 +47,7 @@ struct shared_log {
 };
 extern struct shared_log *shared;
 
-/* What a trace holds. */
+/* Contents of a trace. */
 struct found {
     bool opened, complete, clean_end;
     const char *problem; /* first disagreement with the log, or NULL */
@@ -79,7 +79,7 @@ unsigned test_hidden(void);
    stderr to a file; returns its wait status. */
 int test_run(const char *output, void (*child)(void));
 pid_t test_spawn(const char *output, void (*child)(void));
-/* What the child wrote to stderr. */
+/* Text that the child wrote to stderr. */
 const char *test_stderr(void);
 
 /* --- in the child -------------------------------------------------------- */

@@ -15,7 +15,7 @@
 
 static struct mtr_pool pool;
 
-/* What a thread has. */
+/* Buffer of a thread. */
 struct holder {
     struct mtr_buffer *buffer;
     uint8_t *pos;

@@ -348,8 +348,8 @@ static void forks(void) {
     long pid = with_handlers ? fork_with_handlers(&w.slot) : fork_raw();
     if (pid == 0) {
         w.log = &shared->thread[1];
-        /* As if the count had been copied before the parent's last blocks were
-           made by other threads. */
+        /* a count that was copied before other threads made the parent's last
+           blocks */
         mtr_config.token_end = MTR_TOKEN_LIVE | 2;
         bool recorded = writer_call(&w);
         shared->step = recorded ? 2 : 1;

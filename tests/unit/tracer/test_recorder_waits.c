@@ -113,7 +113,7 @@ static void ends(void) {
     shared->thread[1].count = 0;
 }
 
-/* What stands in the log of the maker's thread is not compared. */
+/* Ends while a thread is being made, whose log is not compared. */
 static void ends_first(void) {
     test_begin();
     int status = test_run(test_path("t.%p"), ends);

@@ -99,7 +99,7 @@ int main(void) {
             memset(bytes, 0, sizeof(bytes));
             while (n < limit && n + 200 < sizeof(bytes))
                 n += one_event(&p, &mixes[m], bytes + n, &want);
-            /* What stands behind must not count. */
+            /* bytes behind the events must not count */
             memset(bytes + n, 0xff, 8);
             mtr_count_events(&got, bytes, n);
             wrong += !same(&got, &want);

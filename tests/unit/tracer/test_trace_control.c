@@ -235,8 +235,8 @@ static void record_flight(void) {
     mtr_exit();
 }
 
-/* What is left of each stream can be decoded from its first byte to its last,
-   and ends where the thread did. */
+/* Flight recording: the rest of each stream can be decoded from its first byte
+   to its last, and ends where the thread did. */
 static void flight(void) {
     struct event_walk w;
     struct mtf_event e;
