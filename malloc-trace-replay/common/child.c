@@ -267,6 +267,19 @@ void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
     end->wall_ns = tcm_clock_ns() - c->start_ns;
 }
 
+bool tool_child_try_wait(struct tool_child *c, struct tool_child_end *end) {
+    siginfo_t info = {.si_pid = 0};
+    if (c->pid <= 0)
+        return false;
+    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0)
+        if (errno != EINTR)
+            return false;
+    if (info.si_pid != c->pid)
+        return false;
+    tool_child_wait(c, 0, end);
+    return true;
+}
+
 void tool_child_kill(const struct tool_child *c) {
     if (c->pid > 0)
         (void)kill(c->own_group ? -c->pid : c->pid, SIGKILL);

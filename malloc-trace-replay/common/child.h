@@ -80,6 +80,9 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec);
    limit). END may be NULL. Does nothing if C has no process. */
 void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
                      struct tool_child_end *end);
+/* Works like tool_child_wait if the child has ended; else returns false at
+   once. */
+bool tool_child_try_wait(struct tool_child *c, struct tool_child_end *end);
 /* Sends SIGKILL to the child or its group; tool_child_wait must still
    follow. */
 void tool_child_kill(const struct tool_child *c);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,14 @@
     (char *const[]) {                                                          \
         (char[]){"sh"}, (char[]){"-c"}, (char[]){script}, NULL                 \
     }
+
+/* Process that the last call of kill was for. */
+static pid_t last_killed;
+
+int kill(pid_t pid, int sig) {
+    last_killed = pid;
+    return (int)syscall(SYS_kill, pid, sig);
+}
 
 static bool exited_with(const struct tool_child_end *end, int status) {
     return end->error == 0 && WIFEXITED(end->status) &&
@@ -152,7 +161,29 @@ static void note(int sig) {
     caught = sig;
 }
 
-/* What SIGUSR1, SIGUSR2 and the mask are like in a child. */
+/* Leaves a child that ended by itself, to which requests to stop were
+   passed. */
+static void test_try_wait(void) {
+    struct tool_child c;
+    struct tool_child_end end;
+    int input[2];
+    char *const cat[] = {(char[]){"cat"}, NULL};
+    struct tool_child_spec what = {.argv = cat, .signals = TOOL_CHILD_STOPS};
+    if (pipe2(input, O_CLOEXEC) != 0)
+        tap_bail("no pipe");
+    what.in = input[0];
+    tap_ok(tool_child_start(&c, &what) == 0 && !tool_child_try_wait(&c, &end) &&
+               c.pid > 0,
+           "a child that runs is not waited for");
+    close(input[1]);
+    while (!tool_child_try_wait(&c, &end))
+        usleep(1000);
+    tap_ok(c.pid == 0 && exited_with(&end, 0), "one that has ended is");
+    tap_ok(!tool_child_try_wait(&c, &end), "once");
+    close(input[0]);
+}
+
+/* Returns the dispositions of SIGUSR1 and SIGUSR2 and the mask, in a child. */
 static int look_at_signals(void *ctx) {
     struct sigaction one, two;
     sigset_t mask;
@@ -212,13 +243,16 @@ static void test_signals(void) {
     sigaction(SIGUSR1, NULL, &now);
     tap_ok(now.sa_handler == note, "they are, too");
 
+    test_try_wait();
     tool_stop_catch();
+    kill(getpid(), SIGTERM);
+    tap_ok(tool_stop_requested() && last_killed == getpid(),
+           "a request to stop does not reach a child that has ended");
     what = (struct tool_child_spec){.argv = SHELL("exec sleep 100"),
                                     .signals = TOOL_CHILD_STOPS};
-    kill(getpid(), SIGTERM);
     tap_ok(tool_child_run(&what, 0, &end) && WIFSIGNALED(end.status) &&
                WTERMSIG(end.status) == SIGTERM,
-           "a request to stop reaches a child, also one made later");
+           "it reaches a child that is made later");
 }
 
 int main(void) {

@@ -6,14 +6,13 @@
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_thread.h"
+#include "common/child.h"
 #include "common/stop.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Polls before a sleep: about 20 us, less than a sleep and a wake cost. */
@@ -139,14 +138,13 @@ static const struct replay_batch *ring_next(struct replay_ring *r) {
 
 /* True if CHILD has ended; all that it published is visible then. */
 static bool ring_child_ended(pid_t *child, int *status) {
+    struct tool_child c = {.pid = *child, .signals = TOOL_CHILD_OBEYS};
+    struct tool_child_end end;
     if (*child < 0)
         return true;
-    pid_t got;
-    do
-        got = waitpid(*child, status, WNOHANG);
-    while (got < 0 && errno == EINTR);
-    if (got != *child)
+    if (!tool_child_try_wait(&c, &end))
         return false;
+    *status = end.status;
     *child = -1;
     return true;
 }

@@ -183,7 +183,7 @@ void replay_ring_filled(struct replay_ring *r);
 
 /* Taker: waits for the next batch. NULL: process CHILD has ended before its
    last batch, or a stop is due (tool_stop_is_due). If CHILD has ended, *CHILD
-   becomes -1 and *STATUS is that of waitpid. */
+   becomes -1 and *STATUS its wait status. */
 const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
                                             int *status);
 /* Taker: true if replay_ring_take need not wait. */
