@@ -22,10 +22,10 @@
 #define TRIES  100
 #define TRY_NS 10000000
 
-static bool problem_is(char problem[CTL_PROBLEM_MAX], pid_t pid,
+static bool problem_is(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
                        const char *text, int error) {
-    snprintf(problem, CTL_PROBLEM_MAX, "process %d %s%s%s", (int)pid, text,
-             error != 0 ? ": " : "", error != 0 ? strerror(error) : "");
+    snprintf(problem, TOOL_CONTROL_PROBLEM_MAX, "process %d %s%s%s", (int)pid,
+             text, error != 0 ? ": " : "", error != 0 ? strerror(error) : "");
     return false;
 }
 
@@ -99,7 +99,7 @@ static int connect_to(pid_t pid, uid_t *user) {
     return fd;
 }
 
-bool ctl_is_there(pid_t pid) {
+bool tool_control_exists(pid_t pid) {
     uid_t user;
     int fd = try_addresses(pid, &user);
     if (fd >= 0)
@@ -108,7 +108,8 @@ bool ctl_is_there(pid_t pid) {
 }
 
 /* Stores in PROBLEM why PID does not listen; returns false. */
-static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
+static bool explain(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
+                    int error) {
     char path[40];
     struct stat st;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
@@ -153,7 +154,7 @@ static bool exchange(int fd, const struct mtf_control_request *request,
 /* Sends REQUEST and stores the answer in REPLY. false: PROBLEM tells why. */
 static bool ask(pid_t pid, const struct mtf_control_request *request,
                 struct mtf_control_reply *reply,
-                char problem[CTL_PROBLEM_MAX]) {
+                char problem[TOOL_CONTROL_PROBLEM_MAX]) {
     const char *failure = "belongs to another user";
     uid_t user;
     int fd = connect_to(pid, &user);
@@ -166,8 +167,9 @@ static bool ask(pid_t pid, const struct mtf_control_request *request,
     return ok || problem_is(problem, pid, failure, error);
 }
 
-bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
-               struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+bool tool_control_request(pid_t pid, enum mtf_control_command command,
+                          const char *text, struct mtf_control_reply *reply,
+                          char problem[TOOL_CONTROL_PROBLEM_MAX]) {
     static struct mtf_control_request request;
     request.command = command;
     snprintf(request.text, sizeof(request.text), "%s", text);
@@ -180,7 +182,7 @@ bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
     if (strncmp(why, "tcmalloc: ", 10) == 0)
         why += 10;
     size_t n = strcspn(why, "\n");
-    snprintf(problem, CTL_PROBLEM_MAX, "process %d: %.*s", (int)pid, (int)n,
-             n != 0 ? why : "the request was not understood");
+    snprintf(problem, TOOL_CONTROL_PROBLEM_MAX, "process %d: %.*s", (int)pid,
+             (int)n, n != 0 ? why : "the request was not understood");
     return false;
 }

@@ -12,13 +12,14 @@
 #include <sys/types.h>
 
 /* Room for a message such as "process N belongs to another user". */
-#define CTL_PROBLEM_MAX 400u
+#define TOOL_CONTROL_PROBLEM_MAX 400u
 
 /* Sends COMMAND with TEXT to process PID and stores its answer in REPLY. false:
    no answer, or a refusal; PROBLEM tells why in one line. */
-bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
-               struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
+bool tool_control_request(pid_t pid, enum mtf_control_command command,
+                          const char *text, struct mtf_control_reply *reply,
+                          char problem[TOOL_CONTROL_PROBLEM_MAX]);
 /* Tells whether PID has a control socket. */
-bool ctl_is_there(pid_t pid);
+bool tool_control_exists(pid_t pid);
 
 #endif

@@ -78,8 +78,8 @@ struct tool_input {
     struct mtf_source *from;
     uint64_t (*stored_from)(struct mtf_source *from);
     void (*end_from)(struct mtf_source *from);
-    /* bytes that tool_input_look has shown and no read has taken */
-    uint8_t looked[TOOL_INPUT_LOOK];
+    /* bytes that tool_input_peek_bytes has shown and no read has taken */
+    uint8_t looked[TOOL_INPUT_PEEK_MAX];
     size_t looked_at, looked_length;
     enum mtf_source_result after_looked; /* result behind them if not DATA */
 };
@@ -573,7 +573,8 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
                           : read_plain(in, buf, n, got);
 }
 
-size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p) {
+size_t tool_input_peek_bytes(struct tool_input *in, size_t n,
+                             const uint8_t **p) {
     TCM_ASSERT(n <= sizeof(in->looked) && in->looked_at == 0);
     while (in->looked_length < n && in->after_looked == MTF_SOURCE_DATA) {
         size_t got;
@@ -587,7 +588,7 @@ size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p) {
 
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
     const uint8_t *p;
-    size_t n = tool_input_look(in, 8, &p);
+    size_t n = tool_input_peek_bytes(in, 8, &p);
     memcpy(first, p, n);
     return n;
 }
@@ -600,7 +601,7 @@ bool tool_input_is_raw(struct tool_input *in) {
 
 const char *tool_input_foreign_text(struct tool_input *in) {
     const uint8_t *p;
-    size_t n = tool_input_look(in, MTF_FOREIGN_BYTES, &p);
+    size_t n = tool_input_peek_bytes(in, MTF_FOREIGN_BYTES, &p);
     return mtf_foreign_text(p, n);
 }
 

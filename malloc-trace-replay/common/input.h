@@ -43,10 +43,11 @@ const char *tool_input_name(const struct tool_input *in);
    shorter or broken. */
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
 
-/* Works like tool_input_peek, for up to N bytes, at most TOOL_INPUT_LOOK. *P is
-   valid until the next read. */
-#define TOOL_INPUT_LOOK ((size_t)16 << 10)
-size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p);
+/* Works like tool_input_peek, for up to N bytes, at most TOOL_INPUT_PEEK_MAX.
+   *P is valid until the next read. */
+#define TOOL_INPUT_PEEK_MAX ((size_t)16 << 10)
+size_t tool_input_peek_bytes(struct tool_input *in, size_t n,
+                             const uint8_t **p);
 
 /* Tells whether the input begins like a raw trace; only before the first
    read. */

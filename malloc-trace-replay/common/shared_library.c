@@ -203,7 +203,7 @@ static int search_library(struct dl_phdr_info *info, size_t size, void *ctx) {
     return 1;
 }
 
-void *tool_symbol_of(const void *library, const char *name) {
+void *tool_symbol_find(const void *library, const char *name) {
     struct symbol_search s = {.library = library, .name = name};
     if (library == NULL || dl_iterate_phdr(search_library, &s) == 0 || !s.has)
         return NULL;

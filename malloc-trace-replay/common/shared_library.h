@@ -44,6 +44,6 @@ void tool_preload_unlink(char link[PATH_MAX]);
 const void *tool_symbol_library(const void *address);
 /* Returns the function NAME that calls of the program reach, if LIBRARY defines
    it; else NULL. LIBRARY: from tool_symbol_library. */
-void *tool_symbol_of(const void *library, const char *name);
+void *tool_symbol_find(const void *library, const char *name);
 
 #endif

@@ -142,7 +142,7 @@ const char *tool_text_shown(const char *text) {
 
 /* --- Words for a shell ---------------------------------------------------- */
 
-void shell_put_quoted(FILE *f, const char *text) {
+void tool_shell_put_quoted(FILE *f, const char *text) {
     fputc('\'', f);
     for (; *text != '\0'; text++) {
         if (*text == '\'')
@@ -166,14 +166,14 @@ static void put_escaped(FILE *f, const char *text) {
     fputc('\'', f);
 }
 
-void shell_put_word(FILE *f, const char *text) {
+void tool_shell_put_word(FILE *f, const char *text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789_-./+,:@%=";
     if (*text != '\0' && text[strspn(text, plain)] == '\0')
         fputs(text, f);
     else if (tool_text_is_plain(text))
-        shell_put_quoted(f, text);
+        tool_shell_put_quoted(f, text);
     else
         put_escaped(f, text);
 }

@@ -57,8 +57,8 @@ const char *tool_text_shown(const char *text);
 /* --- Words for a shell ---------------------------------------------------- */
 
 /* Writes TEXT in quotes, as one word. */
-void shell_put_quoted(FILE *f, const char *text);
+void tool_shell_put_quoted(FILE *f, const char *text);
 /* Writes TEXT as one word, in quotes only where a shell needs them. */
-void shell_put_word(FILE *f, const char *text);
+void tool_shell_put_word(FILE *f, const char *text);
 
 #endif

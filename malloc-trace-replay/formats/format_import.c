@@ -311,8 +311,9 @@ uint64_t format_import_used(const struct format_import *i) {
 
 /* --- Opening -------------------------------------------------------------- */
 
-TCM_STATIC_ASSERT(FORMAT_SNIFF_BYTES <= TOOL_INPUT_LOOK,
-                  "tool_input_look() returns the bytes that tell the format");
+TCM_STATIC_ASSERT(
+    FORMAT_SNIFF_BYTES <= TOOL_INPUT_PEEK_MAX,
+    "tool_input_peek_bytes() returns the bytes that tell the format");
 
 /* Tells whether IN is a raw trace, a spool, a processed trace, or empty. Reads
    no more than the magic: a pipe may not have more bytes yet. */
@@ -339,7 +340,7 @@ struct tool_input *format_open_input(struct tool_input *in,
     const uint8_t *p;
     *import = NULL;
     if (format == NULL && !is_own_trace(in)) {
-        size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
+        size_t n = tool_input_peek_bytes(in, FORMAT_SNIFF_BYTES, &p);
         format = format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     }
     if (format == NULL)

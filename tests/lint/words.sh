@@ -46,11 +46,19 @@ malloc-trace-replay/formats/ 0
 malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
 malloc-trace-replay/cmd/malloc_trace/compare/ 0
-tests/integration/compare/ 0
 malloc-trace-replay/cmd/replay/ 0
-malloc-trace-replay/ 126
-tests/ 77
-bench/ 10
+malloc-trace-replay/common/ 0
+malloc-trace-replay/pages/ 0
+malloc-trace-replay/cmd/allocator/ 0
+malloc-trace-replay/cmd/bump_pipes/ 0
+malloc-trace-replay/cmd/malloc_trace/annotate/ 0
+malloc-trace-replay/cmd/malloc_trace/convert/ 0
+malloc-trace-replay/cmd/malloc_trace/ctl/ 0
+malloc-trace-replay/cmd/malloc_trace/record/ 0
+malloc-trace-replay/cmd/malloc_trace/malloc_trace. 0
+malloc-trace-replay/ 78
+tests/ 0
+bench/ 0
 END
 }
 

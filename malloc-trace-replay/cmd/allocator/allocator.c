@@ -122,8 +122,8 @@ static void counters_find(struct counters *c, const void *base) {
     if (libc != NULL)
         FIND(c->mallinfo, dlsym(libc, "mallinfo2"));
     FIND(c->property,
-         tool_symbol_of(base, "MallocExtension_GetNumericProperty"));
-    FIND(c->mallctl, tool_symbol_of(base, "mallctl"));
+         tool_symbol_find(base, "MallocExtension_GetNumericProperty"));
+    FIND(c->mallctl, tool_symbol_find(base, "mallctl"));
 }
 
 static uint64_t c_library_bytes(const struct counters *c) {

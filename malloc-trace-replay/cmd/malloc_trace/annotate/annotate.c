@@ -724,7 +724,7 @@ static int report_faults(struct annotate *a) {
 
 static int annotate(struct annotate *a, struct tool_input *in) {
     const uint8_t *p;
-    size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
+    size_t n = tool_input_peek_bytes(in, FORMAT_SNIFF_BYTES, &p);
     a->name = tool_input_name(in);
     a->format = format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     if (a->format == NULL || !a->format->has_addresses)

@@ -70,7 +70,7 @@ static char *quote_command_line(int argc, char **argv) {
     fputs("malloc-trace", f);
     for (int i = 0; i < argc; i++) {
         fputc(' ', f);
-        shell_put_word(f, argv[i]);
+        tool_shell_put_word(f, argv[i]);
     }
     return fclose(f) == 0 ? text : NULL;
 }

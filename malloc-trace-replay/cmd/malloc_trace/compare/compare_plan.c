@@ -502,10 +502,10 @@ static bool write_plan(const struct comparison *c, const char *dir) {
 
 static void put_job(FILE *f, const char *program, const char *dir, size_t round,
                     size_t trace, size_t contestant) {
-    shell_put_quoted(f, program);
+    tool_shell_put_quoted(f, program);
     fputs(" compare --job ", f);
     fprintf(f, "%zu.%zu.%zu ", round, trace, contestant);
-    shell_put_quoted(f, dir);
+    tool_shell_put_quoted(f, dir);
 }
 
 static bool write_jobs(const struct comparison *c, const char *dir) {

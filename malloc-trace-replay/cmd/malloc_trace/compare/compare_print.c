@@ -400,7 +400,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
             fputs("nothing to set", out);
         if (entry->library[0] != '\0') {
             fputs("LD_PRELOAD=", out);
-            shell_put_word(out, entry->library);
+            tool_shell_put_word(out, entry->library);
             fputc(' ', out);
         }
         for (size_t e = 0; e < entry->envs; e++) {
@@ -409,7 +409,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
             char text[256];
             snprintf(text, sizeof(text), "%.*s", (int)name, entry->env[e]);
             fprintf(out, "%s=", tool_text_shown(text));
-            shell_put_word(out, entry->env[e] + name + 1);
+            tool_shell_put_word(out, entry->env[e] + name + 1);
             fputc(' ', out);
         }
         fputc('\n', out);

@@ -213,7 +213,7 @@ static const char *recording_at(const char *name) {
     struct tool_input *in = tool_input_open(name);
     if (in == NULL)
         return NULL;
-    size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
+    size_t n = tool_input_peek_bytes(in, FORMAT_SNIFF_BYTES, &p);
     bool is_raw = tool_input_is_raw(in);
     const struct format_type *format =
         format_by_content(p, n, n < FORMAT_SNIFF_BYTES);

@@ -146,7 +146,7 @@ int cmd_ctl(int argc, char **argv) {
                  "wrong command line."};
     static struct mtf_control_reply reply;
     static char text[MTF_CONTROL_TEXT_MAX + 1];
-    char problem[CTL_PROBLEM_MAX];
+    char problem[TOOL_CONTROL_PROBLEM_MAX];
     struct tool_opts o;
     uint64_t pid;
     if (!tool_opts_parse(&o, &command, argc, argv))
@@ -178,7 +178,8 @@ int cmd_ctl(int argc, char **argv) {
         return tool_usage_error("the name of the file is empty");
     else if (words == 1 && !make_absolute(text, o.operand[2]))
         return TOOL_FAILED;
-    if (!ctl_order((pid_t)pid, commands[c].command, text, &reply, problem)) {
+    if (!tool_control_request((pid_t)pid, commands[c].command, text, &reply,
+                              problem)) {
         tool_error("%s", problem);
         return TOOL_FAILED;
     }

@@ -157,11 +157,12 @@ static void sleep_ns(uint64_t ns) {
    was printed, or the process has ended. */
 static bool order(pid_t pid, enum mtf_control_command command) {
     static struct mtf_control_reply reply;
-    char problem[CTL_PROBLEM_MAX];
+    char problem[TOOL_CONTROL_PROBLEM_MAX];
     uint64_t give_up = tcm_clock_ns() + PATIENCE_NS;
-    while (!ctl_is_there(pid) && kill(pid, 0) == 0 && tcm_clock_ns() < give_up)
+    while (!tool_control_exists(pid) && kill(pid, 0) == 0 &&
+           tcm_clock_ns() < give_up)
         sleep_ns(TRY_NS);
-    if (ctl_order(pid, command, "", &reply, problem))
+    if (tool_control_request(pid, command, "", &reply, problem))
         return true;
     /* no message if the process has ended */
     siginfo_t info = {0};

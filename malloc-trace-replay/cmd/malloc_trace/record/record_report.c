@@ -352,7 +352,7 @@ static void print_program(const char *name) {
         }
         list += length + (list[length] == ':');
     }
-    shell_put_word(stderr, own);
+    tool_shell_put_word(stderr, own);
 }
 
 /* Returns NAME relative to the current folder if it is below that. */
@@ -589,7 +589,7 @@ static const char *record_why_no_folder(const char *pattern) {
 static void print_trace(const struct trace *t) {
     struct tool_text text;
     fputs("  ", stderr);
-    shell_put_word(stderr, short_name(t->name));
+    tool_shell_put_word(stderr, short_name(t->name));
     if (!t->is_file) {
         fputs("  not a regular file\n", stderr);
         return;
@@ -599,7 +599,7 @@ static void print_trace(const struct trace *t) {
         fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
     if (t->executable[0] != '\0') {
         fputs("  ", stderr);
-        shell_put_word(stderr, t->executable);
+        tool_shell_put_word(stderr, t->executable);
     }
     if (t->growing)
         fputs("  still being recorded", stderr);
@@ -624,13 +624,13 @@ static void print_next(const char *name) {
     fputs("Next:\n  ", stderr);
     print_program("postprocess");
     fputs(lz4 ? " -z " : " ", stderr);
-    shell_put_word(stderr, short_name(name));
+    tool_shell_put_word(stderr, short_name(name));
     fputc(' ', stderr);
-    shell_put_word(stderr, target);
+    tool_shell_put_word(stderr, target);
     fputs("\n  ", stderr);
     print_program("replay");
     fputc(' ', stderr);
-    shell_put_word(stderr, target);
+    tool_shell_put_word(stderr, target);
     fputc('\n', stderr);
 }
 

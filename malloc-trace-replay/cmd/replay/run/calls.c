@@ -117,7 +117,7 @@ static void delete_array_sized_aligned_by_unsized(void *p, size_t size,
 /* Returns the function NAME that a program's call would reach; NULL if it is
    not in malloc's library. */
 static void *find(const char *name) {
-    return tool_symbol_of(found.library, name);
+    return tool_symbol_find(found.library, name);
 }
 
 /* POSIX lets object pointers be function pointers, but compilers warn of a
@@ -331,7 +331,7 @@ static void statistics_put_last(const char *s, void *fd) {
 
 #define STATISTICS_FIND(calls, function, name)                                 \
     do {                                                                       \
-        void *p_ = tool_symbol_of((calls)->library, name);                     \
+        void *p_ = tool_symbol_find((calls)->library, name);                   \
         memcpy(&(function), &p_, sizeof(p_));                                  \
     } while (0)
 
