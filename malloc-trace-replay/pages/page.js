@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Script of every page (page.h says what it does). */
+ * Script of every page (page.h describes it). */
 "use strict";
 (function () {
   var tip = document.createElement("div"), held = null, lit = null;
@@ -30,7 +30,7 @@
       "svg .w:not(." + name + "), li.w:not(." + name + ") { opacity: .2 }" +
       ".key li.w { opacity: 1 }";
   }
-  /* The browser's own tip would come on top of this one. */
+  /* Keeps the browser from showing its own tip over this one. */
   function let_go() {
     if (held) held.parent.appendChild(held.title);
     held = null;
@@ -55,7 +55,8 @@
     let_go();
   });
 
-  /* What a reader hid stays so when a page renews itself, by its name. */
+  /* Names of series that the reader has hidden: they stay hidden when the page
+     renews itself. */
   var hidden = {};
   function hide() {
     var rules = [];
@@ -90,7 +91,8 @@
   keys();
   document.addEventListener("renewed", keys);
 
-  /* A plot of lines over common places: what each has under the pointer. */
+  /* Tip of a plot whose lines share their x values: the value of each line at
+     the pointer. */
   var source = null, data = null, cross = null;
   function figures() {
     var now = document.getElementById("data");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Renews the page of malloc-trace report --serve; behind report_page.js. */
+ * Renews the page of malloc-trace report --serve, after report_page.js. */
 (function () {
   var tag = null, last = null, paused = false;
   function $(id) { return document.getElementById(id); }

@@ -9,7 +9,7 @@
     { key: "live", column: 3, bytes: true },
     { key: "temporary", column: 7, bytes: false }
   ];
-  /* Columns of the table: which of a row's figures, how it is said. */
+  /* Columns of the table: index of a row's figure, and its format. */
   var columns = [
     { of: 1, text: bytes }, { of: 2, text: count },
     { of: 3, text: bytes }, { of: 4, text: count },
@@ -29,12 +29,12 @@
     return e;
   }
 
-  /* A name must not turn the text around it. */
+  /* Isolates a name, which must not reverse the text around it. */
   function plain(text) {
     return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
   }
 
-  /* --- Figures, rounded as in the tables of text --- */
+  /* --- Figures, rounded as in text (common/text.h) --- */
   function three(n, unit, name) {
     var hundredths = Math.round(100 * n / unit);
     var tenths = Math.round(10 * n / unit);
@@ -245,7 +245,8 @@
       say(zoom) : "nothing of this kind";
     find();
   }
-  /* What matches, each stack once: frames below one that does are in it. */
+  /* Finds matching frames, but not below another match, so that each stack
+     counts once. */
   function find() {
     var m = state.measure, sum = 0;
     (function look(node) {
@@ -289,7 +290,7 @@
     if (to) to.focus();
   }
 
-  /* --- The whole --- */
+  /* --- The page --- */
   function draw() {
     draw_table();
     draw_flame();

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Pages in a browser without a screen. Sourced behind harness.sh.
+# Pages in a headless browser. Sourced after harness.sh.
 
-# The browser; empty: there is none, or nobody asked for it.
+# The browser; empty: there is none, or LONG is not 1.
 browser=
 for browser_name in chromium chromium-browser google-chrome; do
     ! have $browser_name || browser=$browser_name
 done
 if [ "${LONG:-0}" != 1 ]; then
     browser=
-    why_no_browser="LONG=1 looks at it"
+    why_no_browser="LONG=1 runs it"
 else
     why_no_browser="no chromium"
 fi
 
-# browse URL OPTION...: what the browser makes of it is in $out, its messages in
-# $err. A URL without a scheme is a file of the work folder.
+# browse URL OPTION...: leaves the output of the browser in $out, its messages
+# in $err. A URL without a scheme is a file of the work folder.
 browse() {
     browse_url=$1
     shift

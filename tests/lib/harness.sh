@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034
-# What every shell test begins with: TAP output, a scratch folder, the built
-# products by name, recording and checking of a trace. POSIX sh.
+# Harness of shell tests: TAP output, a scratch folder, the built programs and
+# libraries by name, recording and checking of a trace. POSIX sh.
 #
 #     . "$top_srcdir/tests/lib/harness.sh"
 #     need "$tracing" "$postprocess"        # else the whole test is skipped
@@ -14,9 +14,9 @@
 #     tap_end                               # last line of the test
 #
 # The name of the check is always the first argument. $work is a scratch folder
-# and the current one; it is removed at exit. A test that calls a function or a
-# command which does not exist fails, and so does one that expands a variable
-# which is not set.
+# and the current one; it is removed at exit. A test fails if it calls a
+# function or command that does not exist, or expands a variable that is not
+# set.
 set -u
 
 : "${top_builddir:=$(pwd)}"
@@ -24,7 +24,7 @@ set -u
 here=$top_srcdir/tests/integration
 built=$top_builddir/tests/integration
 test_lib=$top_srcdir/tests/lib
-# Scripts in Python import the readers and TAP from there.
+# Python scripts import the readers and TAP from this folder.
 PYTHONPATH=$test_lib${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 minimal=$top_builddir/.libs/libtcmalloc_minimal.so
@@ -36,7 +36,7 @@ bump_pipes=$tools/bump-pipes
 malloc_trace=$tools/malloc-trace
 if [ "${TCM_HAVE_LZ4:-yes}" = no ]; then suffix=trace; else suffix=lz4; fi
 
-# Nothing of the caller's environment may steer the programs under test.
+# The caller's environment must not affect the programs under test.
 unset LD_PRELOAD NO_THREAD_CACHE_SWITCH MALLOC_TRACE_LIBRARY
 for tap_name in $(env | sed -n 's/^\(TCMALLOC_[A-Z_]*\)=.*/\1/p'); do
     unset "$tap_name"
@@ -49,10 +49,10 @@ cleanup() { :; }
 trap 'cleanup; sed "s/^/# stderr: /" "$work/.stderr"; rm -rf "$work"' EXIT
 trap 'exit 99' HUP INT TERM
 cd "$work" || exit 99
-# What the test itself says on stderr: tap_end looks at it.
+# Messages of the test itself, which tap_end checks.
 exec 2>"$work/.stderr"
 
-# The loader takes a blank or a colon for the end of a library's name.
+# For the loader, a blank or a colon ends a library's name.
 case $minimal in
 *[[:space:]:]*)
     ln -s "$top_builddir/.libs" "$work/.libs"
@@ -61,7 +61,7 @@ case $minimal in
     ;;
 esac
 
-# --- What the test needs -----------------------------------------------------
+# --- Requirements ------------------------------------------------------------
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -75,7 +75,7 @@ unpacks() {
     esac
 }
 
-# skip_all WHY: the whole test cannot be made here.
+# skip_all WHY: skips the whole test.
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0
@@ -94,7 +94,7 @@ need_command() {
     done
 }
 
-# The sanitizers' runtime wants to be first and replaces malloc.
+# Not with sanitizers, whose runtime must come first and replaces malloc.
 need_preload() {
     [ "${TCM_SANITIZED:-no}" = no ] ||
         skip_all "the preloaded library is not tested with sanitizers"
@@ -123,7 +123,7 @@ fail() {
     echo "not ok $tap_count - $1"
 }
 
-# skip WHAT WHY: one check that cannot be made here.
+# skip WHAT WHY: skips one check.
 skip() {
     tap_count=$((tap_count + 1))
     echo "ok $tap_count - $1 # SKIP $2"
@@ -131,23 +131,23 @@ skip() {
 
 note() { printf '%s\n' "$*" | sed 's/^/# /'; }
 
-# diag [LINES]: the first lines of its input as comments.
+# diag [LINES]: prints the first lines of its input as comments.
 diag() { sed 's/^/# /' | head -n "${1:-15}"; }
 
-# The last command that run, check or fails_with ran: its status and output.
+# Status and output of the last command that run, check or fails_with ran.
 status=0
 out=$work/.out
 err=$work/.err
 : | tee "$out" >"$err"
 
-# tap_try COMMAND...: sets $tap_status, and the files.
+# tap_try COMMAND...: sets $tap_status and fills both files.
 tap_try() {
     "$@" >"$work/.out" 2>"$work/.err"
     tap_status=$?
     return $tap_status
 }
 
-# run COMMAND ARGS...: no check; leaves $status, $out and $err.
+# run COMMAND ARGS...: sets $status, $out and $err without a check.
 run() {
     tap_try "$@"
     status=$tap_status
@@ -163,8 +163,8 @@ show_last() {
     sed 's/^/# stderr: /' "$work/.err" | head -n 20
 }
 
-# eventually SECONDS COMMAND...: waits until the command succeeds. Fails when it
-# has not after about so many seconds.
+# eventually SECONDS COMMAND...: waits until the command succeeds. Fails if it
+# has not succeeded after about that time.
 eventually() {
     tap_tries=$(($1 * 20))
     shift
@@ -236,8 +236,8 @@ like() {
     fi
 }
 
-# pass_on FILE: each check of another program's TAP becomes one of ours; its
-# last line has to be "# all done".
+# pass_on FILE: makes a check of each check in another program's TAP, whose last
+# line must be "# all done".
 pass_on() {
     while read -r tap_line; do
         case $tap_line in
@@ -250,9 +250,9 @@ pass_on() {
     result "all of its checks were made" $?
 }
 
-# The plan is what was made: a check whose function does not exist would be lost
-# unseen, but for what the shell says of it. That is "Permission denied" where a
-# folder of PATH may not be read.
+# Prints the plan: the checks that ran. A check whose function does not exist
+# leaves only the shell's message, so that these messages fail the test. The
+# message is "Permission denied" where a folder of PATH cannot be read.
 tap_end() {
     ! grep -Eq -e '\.sh: (line )?[0-9]+: .*(not found|parameter not set|unbound variable)$' \
         -e '\.sh: (line )?[0-9]+: [A-Za-z_][A-Za-z0-9_-]*: Permission denied$' \
@@ -263,11 +263,11 @@ tap_end() {
     exit $?
 }
 
-# --- What tests ask ----------------------------------------------------------
+# --- Queries -----------------------------------------------------------------
 
-# json FILE KEY...: values of top-level keys, separated by blanks; strings
-# without quotes. The form is that of the tools: a key a line, two blanks before
-# it. A missing file is no JSON.
+# json FILE KEY...: prints values of top-level keys, separated by blanks;
+# strings without quotes. Expects the form of the tools: one key on a line,
+# after two blanks. Fails if the file is missing.
 json() {
     tap_file=$1
     shift
@@ -293,21 +293,21 @@ json() {
     }
 }
 
-# offers TOOL TEXT: whether its --help names an option or subcommand.
+# offers TOOL TEXT: tells whether its --help names an option or subcommand.
 offers() {
     "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"
 }
 
-# knows VARIABLE: whether the library looks at a variable of the environment.
+# knows VARIABLE: tells whether the library reads an environment variable.
 knows() { grep -q "$1" "$tracing"; }
 
-# one_line FILE: exactly one line, not empty.
+# one_line FILE: tells whether FILE is exactly one line, not empty.
 one_line() { [ "$(wc -l <"$1")" = 1 ] && grep -q . "$1"; }
 
 # --- Recording ---------------------------------------------------------------
 
-# record FILE COMMAND ARGS...: runs the command under the recorder. What hangs
-# is killed.
+# record FILE COMMAND ARGS...: runs the command under the recorder, with a time
+# limit.
 record() {
     tap_file=$1
     shift
@@ -315,9 +315,9 @@ record() {
         TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
 }
 
-# check_trace NAME FILE LEAST [OPTION]: the trace is whole, holds at least LEAST
-# events, and its replay, with that option, ends with the state that its order
-# says.
+# check_trace NAME FILE LEAST [OPTION]: checks that the trace is complete and
+# has at least LEAST events, and that its replay, with the option, ends in the
+# state that postprocess found.
 check_trace() {
     if ! tap_try timeout 120 "$postprocess" --quiet --json "$work/.post.json" \
         "$2" "$work/.p"; then
@@ -342,10 +342,11 @@ check_trace() {
     fi
 }
 
-# under HOW PROGRAM ARGS...: runs a program of tests/integration/allocator, which
-# speaks TAP, under one of the libraries (HOW: untraced, quiet, recording, or processes: recording its
-# children too); each of its checks becomes one of ours. The recording is
-# $work/PROGRAM.$suffix, those of processes have the process id before that.
+# under HOW PROGRAM ARGS...: runs a program of tests/integration/allocator,
+# which prints TAP, under one of the libraries, and makes a check of each of its
+# checks. HOW: untraced, quiet, recording, or processes (recording its children
+# too). The recording is $work/PROGRAM.$suffix, with the process id before
+# $suffix for processes.
 under() {
     under_how=$1
     under_program=$2

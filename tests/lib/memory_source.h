@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A trace in memory as a source for the readers of src/traceformat.
+ * Trace in memory as a source for the readers of src/traceformat.
  */
 #ifndef TESTS_LIB_MEMORY_SOURCE_H
 #define TESTS_LIB_MEMORY_SOURCE_H
@@ -13,7 +13,7 @@ struct memory_source {
     struct mtf_source source;
     const uint8_t *data;
     size_t left;
-    size_t piece; /* bytes at a time at most */
+    size_t piece; /* most bytes of one read */
 };
 
 static inline enum mtf_source_result
@@ -30,7 +30,7 @@ memory_source_read(struct mtf_source *s, void *buf, size_t n, size_t *got) {
     return MTF_SOURCE_DATA;
 }
 
-/* PIECE 0: as many as are asked for. */
+/* PIECE: most bytes of one read; 0: no limit. */
 static inline void memory_source_init(struct memory_source *m, const void *data,
                                       size_t length, size_t piece) {
     memset(m, 0, sizeof(*m));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A page of HTML as tests see it: class Page finds faults and has the texts.
-page.py PAGE OUT: a page that shows PAGE 380 pixels wide, and says what is wider
-in its body's data-wide.
+"""Checks of HTML pages: class Page finds faults and collects the texts.
+page.py PAGE OUT: writes a page that shows PAGE 380 pixels wide, and lists the
+elements that are wider in its body's data-wide.
 """
 import html
 import html.parser

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154,SC3013
-# What quickstart.sh and check.sh share: packages, a place to build, the build.
+# Shared by quickstart.sh and check.sh: packages, a place to build, the build.
 #
-# Before this is read: $top is the folder of the sources, absolute.
+# The script sets $top, the absolute folder of the sources, before it reads
+# this.
 
 began=$(date +%s)
 
@@ -10,7 +11,7 @@ seconds() {
     echo $(($(date +%s) - began))
 }
 
-# What comes now, and how long all before it took.
+# step TEXT: prints the next step, and the time so far.
 step() {
     printf '\n[%4d s] %s\n' "$(seconds)" "$*"
 }
@@ -36,7 +37,7 @@ have_lz4_library() {
         case $(gcc -print-file-name=liblz4.a) in /*) true ;; *) false ;; esac
 }
 
-# liblz4.a needs no other archive, or pkg-config can say which.
+# Tells whether liblz4.a needs no other archive, or pkg-config tells which.
 have_lz4_needs() {
     have pkg-config || {
         have_lz4_library || return 1
@@ -59,7 +60,7 @@ have_elfutils() {
     have gcc && echo '#include <elfutils/libdwfl.h>' | gcc -E - >/dev/null 2>&1
 }
 
-# What cannot be done without: "package test argument".
+# Required packages, in lines "package test argument".
 required_packages() {
     cat <<'END'
 autoconf have autoconf
@@ -79,7 +80,7 @@ have_header() {
     have gcc && echo "#include <$1>" | gcc -E - >/dev/null 2>&1
 }
 
-# Without these parts of the programs are missing.
+# Packages without which the programs lack optional parts.
 useful_packages() {
     cat <<'END'
 libmicrohttpd-dev have_header microhttpd.h
@@ -90,7 +91,7 @@ libdw-dev have_elfutils
 END
 }
 
-# Without these some tests are skipped.
+# Packages without which some tests are skipped.
 check_packages() {
     cat <<'END'
 python3 have python3
@@ -122,14 +123,14 @@ debootstrap have debootstrap
 END
 }
 
-# missing: reads such lines, prints the packages whose test fails.
+# missing: reads lines of these lists, prints the packages whose test fails.
 missing() {
     while read -r package test argument; do
         $test $argument || printf '%s ' "$package"
     done
 }
 
-# as_root COMMAND...: fails where one cannot be root.
+# as_root COMMAND...: fails if it cannot become root.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -165,8 +166,8 @@ need_packages() {
 installed from here; as root: apt-get install $wanted"
 }
 
-# want_packages LIST: tries to install what is missing, one by one where all
-# at once fails, and goes on without the rest.
+# want_packages LIST: tries to install the missing packages, one by one if all
+# at once fails, and continues without the rest.
 want_packages() {
     wanted=$($1 | missing)
     [ -n "$wanted" ] || return 0
@@ -180,14 +181,13 @@ want_packages() {
         echo "Some tests will be skipped without: $wanted"
 }
 
-# --- Where to build ---------------------------------------------------------
+# --- Place to build ---------------------------------------------------------
 
-# The build system cannot work in a folder with blanks or signs of the shell
-# in its name, nor beside a build inside the sources, nor where it cannot
-# write. Sets $sources and $build_root: the folder itself, or a copy.
-#
-# find_place NAME: builds go below $build_root/...; the place is removed at
-# exit when it is a copy ($place_is_temporary).
+# find_place NAME: sets $sources and $build_root, in the folder of the sources
+# or, as a copy that is removed at exit ($place_is_temporary), elsewhere: the
+# build system does not work in a folder whose name has blanks or special
+# characters of the shell, beside a build inside the sources, or without write
+# access.
 find_place() {
     place_is_temporary=no
     sources=$top
@@ -207,7 +207,7 @@ find_place() {
                 die "no folder for temporary files"
             ;;
         esac
-        # Tests of root run programs as other users.
+        # tests that root runs start programs as other users
         [ "$(id -u)" != 0 ] || chmod 755 "$place"
         sources=$place/sources
         build_root=$place/build
@@ -216,7 +216,7 @@ find_place() {
     mkdir -p "$build_root"
 }
 
-# copy_sources FOLDER: what belongs to the project, without what was built.
+# copy_sources FOLDER: copies the files of the project without build products.
 copy_sources() {
     mkdir -p "$1"
     (
@@ -226,7 +226,7 @@ copy_sources() {
                 xargs -0 sh -c 'for f; do
                     [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh
         else
-            # Made by a build in this folder, had there been one.
+            # without the products of a build in this folder
             find . \( -name .git -o -name .deps -o -name .libs \
                 -o -name autom4te.cache -o -path './build' \) -prune -o \
                 -type f ! -name '*.o' ! -name '*.lo' ! -name '*.la' \
@@ -241,8 +241,8 @@ remove_place() {
     [ "${place_is_temporary:-no}" = no ] || rm -rf "$place"
 }
 
-# keep_programs FOLDER: copies programs and libraries of $built there, laid out
-# as they are.
+# keep_programs FOLDER: copies programs and libraries of $built to FOLDER, in
+# the same layout.
 keep_programs() {
     rm -rf "$1/malloc-trace-replay" "$1/.libs"
     mkdir -p "$1/malloc-trace-replay" "$1/.libs" || return 1
@@ -254,7 +254,7 @@ keep_programs() {
     cp -P "$built"/.libs/*.so* "$1/.libs/"
 }
 
-# where_programs FOLDER: says where they are.
+# where_programs FOLDER: prints where they are.
 where_programs() {
     printf 'programs   %s\n' "$1/malloc-trace-replay"
     printf 'libraries  %s\n' "$1/.libs"
@@ -262,9 +262,9 @@ where_programs() {
 
 # --- Build ------------------------------------------------------------------
 
-# Runs a command with its output in a file, which has the name of what is done
-# (and .log); says that, and how long it took. Shows the end of the output when
-# the command fails.
+# quietly LOG COMMAND...: runs a command with its output in LOG. Prints the name
+# of LOG without .log, and the time it took; on failure also the end of the
+# output.
 quietly() {
     quiet_log=$1
     shift
@@ -282,7 +282,7 @@ quietly() {
 }
 
 generate() {
-    # Made anew when something that it is made of is newer.
+    # only if a source of configure is newer
     if [ -x "$sources/configure" ] && [ -z "$(find "$sources/configure.ac" \
         "$sources/Makefile.am" "$sources/m4" "$sources/src" \
         "$sources/malloc-trace-replay" "$sources/tests" "$sources/doc" \
@@ -293,8 +293,8 @@ generate() {
     quietly "$build_root/autogen.log" "$sources/autogen.sh"
 }
 
-# build FOLDER CONFIGURE_OPTIONS...: FOLDER is made below $build_root; its
-# absolute name is in $built.
+# build FOLDER CONFIGURE_OPTIONS...: builds in FOLDER below $build_root, and
+# sets $built to its absolute name.
 build() {
     built=$build_root/$1
     shift

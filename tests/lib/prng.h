@@ -43,7 +43,7 @@ __attribute__((unused)) static inline uint64_t prng_next(struct prng *p) {
     return result;
 }
 
-/* From 0 to N - 1; 0 when N is 0. */
+/* Returns a number from 0 to N - 1; 0 if N is 0. */
 __attribute__((unused)) static inline uint64_t prng_below(struct prng *p,
                                                           uint64_t n) {
     return (uint64_t)(((unsigned __int128)prng_next(p) * n) >> 64);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads processed traces, from doc/processed-trace-format.md alone.
 
-  procdump.py FILE           one line an operation
+  procdump.py FILE           one line for each operation
   procdump.py --dump FILE    the lines of `malloc-trace dump`
 
 Any violation of the format ends it with status 1 and one line on stderr.
@@ -20,11 +20,11 @@ SYNC = b"\xa5PB\xf1"
 
 
 class Processed:
-    """ops() yields (thread, what, call, slot, size, align, moved); what is
+    """ops() yields (thread, kind, call, slot, size, align, moved); kind is
     alloc, free, realloc, realloc_new, realloc_end, failed or mark (its text
     in place of the size). With everything=True also block, closing, sized
-    (a free), present, loss, sample, start, end, other; then record is where
-    the record of the operation at hand is, and its bytes."""
+    (a free), present, loss, sample, start, end, other; record is the offset
+    and the bytes of the current operation's record then."""
 
     def __init__(self, path, everything=False):
         self.everything = everything
@@ -64,10 +64,10 @@ class Processed:
     def ops(self):
         b = self.data
         p = self.at
-        stack = []  # all free slots, as an unbounded reader sees them
+        stack = []  # all free slots, without a bound
         count = done = 0
         thread = 0
-        places = []  # of blocks, as the index has them
+        places = []  # of blocks, in the form of the index
         while p < len(b):
             if b[p : p + 4] != SYNC or p + 72 > len(b):
                 raise Bad("no block at %d" % p)
@@ -115,7 +115,7 @@ class Processed:
         raise Bad("no closing block")
 
     def check_index(self, places):
-        """Every block is in it, or every 2nd, 4th, ... of many."""
+        """Checks that the index has each block, or each 2nd, 4th, ... one."""
         if (self.index and self.index[0]) != self.closing.get(32):
             raise Bad("the index is not where the closing block says")
         if self.index:
@@ -273,7 +273,7 @@ def raw_account(field):
 
 
 def text_of(op, x, start):
-    """What malloc-trace dump prints of an operation with bytes X."""
+    """Line of malloc-trace dump for an operation with bytes X."""
     _, what, call, slot, size, align, moved = op
     name = CALLS.get(call)
     if what == "alloc":

@@ -112,7 +112,7 @@ def xxh64(data, seed=0):
 
 
 def varint(b, p):
-    """(payload, next position); IndexError past the end."""
+    """Returns (payload, next position); IndexError past the end."""
     first = b[p]
     if not first:
         raise Bad("varint begins with a zero byte")
@@ -127,7 +127,7 @@ def zigzag(v):
 
 
 def site_def(x):
-    """(what, number, ...) of a definition of a call site or module."""
+    """Parses a definition of a call site or module: (kind, number, ...)."""
     if x[0] == 1:
         site, parent, module, address = struct.unpack_from("<IIIQ", x, 1)
         return "frame", site, parent, module, address
@@ -176,7 +176,7 @@ def site_def_text(x):
 
 
 class Sites:
-    """What the definitions of a trace say."""
+    """Definitions of call sites and modules of a trace."""
 
     def __init__(self):
         self.frames = {}  # site -> (parent, module, address)
@@ -223,7 +223,7 @@ class Sites:
             site = parent
 
     def place(self, site):
-        """(path of the module, address in its file before the return)"""
+        """Returns the module's path and the address in it before the return."""
         _, module, address = self.frames[site]
         if not module:
             return "", address
@@ -260,7 +260,7 @@ class Header:
 
 
 def event_length(b, p):
-    """Position after the event at p."""
+    """Returns the position after the event at p."""
     v, q = varint(b, p)
     t = v & 3
     if t == 3:
@@ -273,7 +273,7 @@ def event_length(b, p):
 
 
 class Trace:
-    """One recording: header, pieces of each thread's stream, the rest."""
+    """Recording: header, pieces of each thread's stream, the rest."""
 
     def __init__(self):
         self.header = None
@@ -322,7 +322,7 @@ class Trace:
                 self.cut = True
                 return
             payload = b[p + 56 : p + 56 + length]
-            # A copy of the header is read without knowing the random number.
+            # a copy of the header, read before the random number is known
             seed = 0 if kind == 6 else h.random
             if xxh64(b[p : p + 48] + payload, seed) != check:
                 raise Bad("checksum of the segment at %d" % p)
@@ -677,7 +677,7 @@ def quoted(b):
 
 
 def origin(h):
-    """What a header tells of where a trace comes from, as far as it does."""
+    """Text about the origin of a trace, from its header."""
     text = ", process %d" % h.pid if h.pid else ""
     for what, field in ((", executable ", 1), (", recorder ", 2)):
         if h.fields.get(field):
@@ -692,7 +692,7 @@ def seconds(ns, start):
 
 
 def line(offset, thread, time, what):
-    """As malloc-trace dump prints it."""
+    """Formats text like malloc-trace dump."""
     return "%10s %4s %s %s" % (offset, thread, time, what)
 
 
@@ -709,7 +709,7 @@ def accounts(payload):
 
 
 def event_text(e, start):
-    """What malloc-trace dump prints of an event."""
+    """Line of malloc-trace dump for an event."""
     k = e["kind"]
     call = CALLS.get(e.get("call"))
     if k == "alloc":

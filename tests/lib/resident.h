@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that a test has.
+ * Resident memory of a test.
  */
 #ifndef TESTS_LIB_RESIDENT_H
 #define TESTS_LIB_RESIDENT_H
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Resident memory of the process in KiB. */
+/* Returns the resident memory of the process in KiB. */
 static inline size_t resident_kib(void) {
     size_t total = 0, resident = 0;
     FILE *f = fopen("/proc/self/statm", "r");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much is done of what could go on for ever: random histories, changed
- * inputs. Under a sanitizer only a part, since each takes ten to thirty times
- * as long there, and what the usual build does in full has been found by it.
- * With LONG=1 in the environment (check.sh --long) much more, in every build.
+ * Number of rounds of tests that have no natural end: random histories, changed
+ * inputs. Under a sanitizer only a part, because each round takes ten to thirty
+ * times as long, and the usual build does all of them. With LONG=1 in the
+ * environment (check.sh --long) many more, in every build.
  */
 #ifndef TESTS_LIB_ROUNDS_H
 #define TESTS_LIB_ROUNDS_H
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of so many is done. A prime: a step through the bytes of a format meets
-   each byte of its fields in turn. */
+/* Step through inputs, of which one of this many is used. A prime, so that a
+   step through the bytes of a format reaches each byte of its fields in
+   turn. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { rounds_sanitized = 13 };
 #else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small allocator that is right, for libraries to preload that do one thing
- * wrong. Blocks of one power of two from 32 bytes on, of which the first 16 are
- * for the size, in lists of free ones by power.
+ * Small correct allocator, the base of preloaded libraries that have one fault.
+ * Blocks are powers of two from 32 bytes on, their first 16 bytes hold the
+ * size, and there is a free list for each power.
  *
- * Threads: all between small_lock and small_unlock.
+ * Threads: any, between small_lock and small_unlock.
  */
 #ifndef TESTS_LIB_SMALL_ALLOCATOR_H
 #define TESTS_LIB_SMALL_ALLOCATOR_H
@@ -31,8 +31,8 @@ static inline void small_unlock(void) {
     __atomic_store_n(&small_taken, 0, __ATOMIC_RELEASE);
 }
 
-/* The value of a variable of the environment, "" if it is not there; getenv may
-   not be ready when the first block is asked for. */
+/* Returns the value of an environment variable, "" if it is not set. getenv may
+   not be ready at the first request. */
 static inline const char *small_setting(const char *name) {
     extern char **environ;
     size_t n = strlen(name);
@@ -53,7 +53,7 @@ static inline int small_power(size_t size) {
     return 64 - __builtin_clzl(need - 1);
 }
 
-/* Memory for a block that was freed; NULL: there is none. */
+/* Returns the memory of a freed block; NULL: there is none. */
 static inline char *small_again(int power) {
     char *p = small_free_list[power];
     if (p != NULL)
@@ -61,7 +61,7 @@ static inline char *small_again(int power) {
     return p;
 }
 
-/* Memory that was never used. */
+/* Returns memory that was never used; NULL: out of memory. */
 static inline char *small_new(size_t bytes) {
     if (bytes > small_left) {
         small_left = bytes > SMALL_CHUNK ? bytes : SMALL_CHUNK;
@@ -77,7 +77,7 @@ static inline char *small_new(size_t bytes) {
     return p;
 }
 
-/* The block of SIZE in the memory at P; NULL stays NULL. */
+/* Makes a block of SIZE in the memory at P; NULL stays NULL. */
 static inline void *small_block(char *p, size_t size) {
     if (p == NULL)
         return NULL;
@@ -85,7 +85,7 @@ static inline void *small_block(char *p, size_t size) {
     return p + SMALL_HEAD;
 }
 
-/* malloc, in one. */
+/* Allocates a block, reused or new. */
 static inline void *small_take(size_t size) {
     if (size >= (size_t)1 << 40)
         return NULL;
@@ -113,7 +113,7 @@ static inline void *small_result(void *block) {
     return block;
 }
 
-/* N * SIZE; too large for any block if that is more than there is. */
+/* Returns N * SIZE, or on overflow a size that is too large for any block. */
 static inline size_t small_product(size_t n, size_t size) {
     size_t all;
     return __builtin_mul_overflow(n, size, &all) ? PTRDIFF_MAX : all;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests speak TAP: one line "ok N - what" or "not ok N - what" a check, and a
- * plan "1..N" before or after them. A test that dies prints no plan, and the
- * driver counts that as a failure.
+ * TAP output of tests in C: one line "ok N - name" or "not ok N - name" for
+ * each check, and a plan "1..N" before or after them. A test that dies prints
+ * no plan, which the driver counts as a failure.
  *
  * Usage: tap_plan(3) or nothing; checks; `return tap_done();` from main.
  *
- * Threads: any may check. After fork the child must not check, and must leave
+ * Threads: any may check. After a fork the child must not check, and must end
  * by _exit.
  */
 #ifndef TESTS_LIB_TAP_H
@@ -24,7 +24,7 @@
 
 struct tap_state {
     pthread_mutex_t lock;
-    long planned; /* 0: not yet */
+    long planned; /* 0: no plan was printed */
     long run;
     long failed;
 };
@@ -39,7 +39,7 @@ __attribute__((unused)) static void tap_plan(long n) {
     pthread_mutex_unlock(&tap_state.lock);
 }
 
-/* A line of explanation; comes before the check that it explains. */
+/* Prints a comment, before the check that it explains. */
 TAP_PRINTF(1, 2) static void tap_diag(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -61,8 +61,8 @@ tap_result(bool good, const char *directive, const char *fmt, va_list ap) {
     printf("%s %ld - ", good ? "ok" : "not ok", tap_state.run);
     vprintf(fmt, ap);
     printf("%s\n", directive);
-    /* Flushed each time: a child of fork must not print it again, and a
-       crash must not lose it. */
+    /* flushes each line, so that a forked child does not print it again, and a
+       crash does not lose it */
     fflush(stdout);
     pthread_mutex_unlock(&tap_state.lock);
     return good;
@@ -115,7 +115,7 @@ static bool tap_is_str(const char *got, const char *want, const char *fmt,
     return good;
 }
 
-/* One check that cannot be made here; the text says why. */
+/* Skips one check that is not possible here; the text tells why. */
 TAP_PRINTF(1, 2) static void tap_skip(const char *fmt, ...) {
     char why[256];
     va_list ap;
@@ -129,8 +129,8 @@ TAP_PRINTF(1, 2) static void tap_skip(const char *fmt, ...) {
     pthread_mutex_unlock(&tap_state.lock);
 }
 
-/* The whole test cannot be made here: call before any check, and return the
-   result from main. */
+/* Skips the whole test: call before any check, and return the result from
+   main. */
 TAP_PRINTF(1, 2) static int tap_skip_all(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -142,7 +142,7 @@ TAP_PRINTF(1, 2) static int tap_skip_all(const char *fmt, ...) {
     return 0;
 }
 
-/* Nothing after this can work. */
+/* Ends the test where no further check can work. */
 __attribute__((noreturn))
 TAP_PRINTF(1, 2) static void tap_bail(const char *fmt, ...) {
     va_list ap;
@@ -155,14 +155,14 @@ TAP_PRINTF(1, 2) static void tap_bail(const char *fmt, ...) {
     exit(99);
 }
 
-/* Under an emulator of the processor alone, such as qemu-user, the kernel's
-   limits and advice on memory are not those of the program. Set by whoever
-   runs the tests so. */
+/* Tells whether an emulator of only the processor, such as qemu-user, runs this
+   test: the kernel's limits and advice on memory are not the program's then.
+   Who runs the tests in this way sets the variable. */
 __attribute__((unused)) static bool tap_emulated(void) {
     return getenv("TCM_EMULATED") != NULL;
 }
 
-/* The exit status of the test: 0 if all that was planned ran and passed. */
+/* Returns the exit status: 0 if all planned checks ran and passed. */
 __attribute__((unused)) static int tap_done(void) {
     if (tap_state.planned == 0)
         tap_plan(tap_state.run);

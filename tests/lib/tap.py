@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TAP for the part of a shell test that is in Python; pass_on of harness.sh
-reads it: ok() for each check, done() at the end."""
+"""TAP of the Python part of a shell test: ok() for each check, done() at the
+end. pass_on of harness.sh reads it."""
 import sys
 
 count = 0

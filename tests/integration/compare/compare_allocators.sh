@@ -92,7 +92,7 @@ told small "$at.*the usable size of .* below its size"
 told crash "signal 6 .ABRT., operation [0-9]*"
 told refuses "it refused [0-9]* of 20[0-9]* requests"
 told refuses_all "it refused 5000 bytes"
-told dies "it ended the replay before there was a result"
+told dies "it ended the replay without a result"
 told hangs "it hangs: the replay did not end in [0-9]* s"
 for wrapper in wrapper dirty; do
     like "$wrapper: is called one" text \

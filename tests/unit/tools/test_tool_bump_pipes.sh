@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# bump-pipes: sizes of the pipes, what is no pipe, exit statuses.
+# bump-pipes: sizes of pipes, files that are not pipes, exit statuses.
 . "$top_srcdir/tests/lib/harness.sh"
 
 cat >pipe_sizes.c <<'END'
@@ -17,7 +17,7 @@ run ${CC:-cc} -o pipe_sizes pipe_sizes.c || skip_all "no compiler here"
 most=$(cat /proc/sys/fs/pipe-max-size)
 : | "$bump_pipes" ./pipe_sizes 2>sizes | cat
 read -r in_size out_size <sizes
-# Users other than root may have used up their pages; then it is less.
+# Less for users other than root who have used up their pages.
 [ "$in_size" -gt 65536 ] && [ "$in_size" -le "$most" ]
 result "the pipe on stdin is larger than by default ($in_size)" $?
 [ "$out_size" -gt 65536 ] && [ "$out_size" -le "$most" ]
@@ -46,11 +46,11 @@ run "$bump_pipes" sh -c 'kill -PIPE $$'
 is "the command can die of a closed pipe" "$status" 141
 
 fails_with "no command" 2 "$bump_pipes"
-like "is told" "$err" "^bump-pipes: no command"
+like "a message" "$err" "^bump-pipes: no command"
 is "in one line" "$(wc -l <"$err")" 1
 fails_with "an unknown option" 2 "$bump_pipes" --size=1 true
 fails_with "a command that is not there" 127 "$bump_pipes" ./nonexistent
-like "is told" "$err" "cannot run ./nonexistent: No such file"
+like "a message" "$err" "cannot run ./nonexistent: No such file"
 fails_with "a command that cannot be run" 126 "$bump_pipes" /
 check "help" "$bump_pipes" --help
 like "is on stdout" "$out" "^Usage: bump-pipes"

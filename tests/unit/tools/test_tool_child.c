@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Child processes of the tools: errors of exec, descriptors, environment,
- * signals, limits, output with a bound.
+ * signals, time limits, output of limited length.
  */
 #include "common/child.h"
 
@@ -50,14 +50,14 @@ static void test_programs(void) {
 
     what.argv = (char *const[]){(char[]){"/nonexistent/program"}, NULL};
     tap_ok(tool_child_start(&c, &what) == ENOENT && c.pid == 0,
-           "a program that is not there is told by errno");
+           "errno tells of a missing program");
     tap_ok(tool_child_run(&what, 0, &end) && end.error == ENOENT,
            "also at its end");
     tool_child_end_text(&end, text, sizeof(text));
     tap_ok(strncmp(text, "cannot be run: ", 15) == 0, "and in words");
     what.argv = (char *const[]){(char[]){"/"}, NULL};
     tap_ok(tool_child_start(&c, &what) == EACCES,
-           "one that cannot be run, too");
+           "and of one that cannot be run");
 
     what = (struct tool_child_spec){.argv = SHELL("exit 3"), .file = "/bin/sh"};
     tap_ok(tool_child_run(&what, 0, &end) && exited_with(&end, 3),
@@ -75,7 +75,7 @@ static void test_limit(void) {
                WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL,
            "a program is killed at its limit");
     tool_child_end_text(&end, text, sizeof(text));
-    tap_ok(strcmp(text, "did not end in 0 s") == 0, "and that is said");
+    tap_ok(strcmp(text, "did not end in 0 s") == 0, "and in words");
     what.argv = SHELL("exit 4");
     tap_ok(tool_child_run(&what, 100000000000u, &end) && !end.timed_out &&
                exited_with(&end, 4),

@@ -127,7 +127,7 @@ static void test_doubles(void) {
     tap_is_str(number(-INFINITY), "null\n", "infinite");
 }
 
-/* Longer than the buffer, so that it is written in pieces. */
+/* Document longer than the buffer, which is written in pieces. */
 static void test_large(void) {
     static char big[50000];
     memset(big, 'q', sizeof(big));
@@ -137,7 +137,7 @@ static void test_large(void) {
            "a large text");
 }
 
-/* Messages go to a file instead. */
+/* Sends messages to a file. */
 static int quiet_begin(void) {
     int saved = dup(2);
     int fd = open(name, O_WRONLY | O_TRUNC);

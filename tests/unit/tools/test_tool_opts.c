@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of a program's options: what is read, what --help prints, and what
- * is said of wrong values.
+ * Table of a program's options: parsing, the text of --help, and the messages
+ * about wrong values.
  */
 #include "common/opts.h"
 
@@ -177,8 +177,8 @@ static void test_values(void) {
 
 /* --- Messages ------------------------------------------------------------- */
 
-/* Parses with both outputs in files; gives one of them. */
-static const char *said(char *first, char *second, int fd) {
+/* Parses a command line and returns its output on FD. */
+static const char *output_of(char *first, char *second, int fd) {
     static char all[4096];
     char *words[] = {W("prog"), first, second, NULL};
     FILE *f = tmpfile();
@@ -233,11 +233,11 @@ static void test_messages(void) {
         strcpy(word_copy, wrong[i].word);
         snprintf(want, sizeof(want), "prog: %s (try 'prog --help')\n",
                  wrong[i].message);
-        tap_is_str(said(word_copy, NULL, 2), want, "%s", wrong[i].word);
+        tap_is_str(output_of(word_copy, NULL, 2), want, "%s", wrong[i].word);
         tap_ok(o.status == TOOL_USAGE, "its status");
     }
-    tap_is_str(said(W("--refuse=x"), NULL, 2), "prog: refused x\n",
-               "one whose message is out");
+    tap_is_str(output_of(W("--refuse=x"), NULL, 2), "prog: refused x\n",
+               "a refused value whose message was printed");
     char *many[] = {W("prog"), W("--name=a"), W("--name=b"), W("--name=c"),
                     NULL};
     tap_ok(!parse(many) && o.status == TOOL_USAGE, "too many of a list");
@@ -276,13 +276,14 @@ static const char help[] =
     "That is all.\n";
 
 static void test_common(void) {
-    tap_is_str(said(W("--help"), W("--nonsense"), 1), help, "--help");
+    tap_is_str(output_of(W("--help"), W("--nonsense"), 1), help, "--help");
     tap_ok(o.status == TOOL_OK, "its status");
-    tap_is_str(said(W("-fh"), NULL, 1), help, "-h");
-    tap_ok(strncmp(said(W("-V"), NULL, 1), "prog (malloc-trace) ", 20) == 0 &&
+    tap_is_str(output_of(W("-fh"), NULL, 1), help, "-h");
+    tap_ok(strncmp(output_of(W("-V"), NULL, 1), "prog (malloc-trace) ", 20) ==
+                   0 &&
                o.status == TOOL_OK,
            "-V");
-    tap_ok(strstr(said(W("--version"), NULL, 1), "lz4 ") != NULL,
+    tap_ok(strstr(output_of(W("--version"), NULL, 1), "lz4 ") != NULL,
            "--version names the optional libraries");
     tap_ok(!tool_is_quiet() && PARSE(W("--quiet"), W("x")) && tool_is_quiet(),
            "--quiet");

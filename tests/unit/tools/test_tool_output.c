@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that puts out takes the last buffer, also when that is given and
- * the queue closed between its two looks at the queue. The sleeps of tool_queue
- * end at any wake; here each ends at once.
+ * The writing thread takes the last buffer, also if that is given and the queue
+ * is closed between its two checks of the queue. tool_queue's sleeps may end at
+ * any wake; in this test each ends at once.
  */
 #include "base/atomic.h"
 #include "common/queue.h"
@@ -25,7 +25,7 @@ static uint8_t *look_full(struct tool_queue *q, size_t *length,
     return buffer;
 }
 
-/* The rest of the output is given and the queue closed before this looks. */
+/* Waits until the rest of the output was given and the queue closed. */
 static bool look_closed(const struct tool_queue *q) {
     tcm_store_seq_cst(&looks, 1u);
     while (!tool_queue_is_closed(q))
@@ -59,7 +59,7 @@ static void test_last_buffer(size_t length) {
         sched_yield();
     tap_ok(tool_output_write(out, in, length) && tool_output_close(out),
            "%zu bytes are written", length);
-    /* The name is another file's now. */
+    /* the name belongs to the new file now */
     close(fd);
     fd = open(name, O_RDONLY);
     ssize_t n = read(fd, got, length + 1);

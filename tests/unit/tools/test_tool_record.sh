@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# malloc-trace record: how the command runs, and what is said about it. The
-# tests of what a command does when it is recorded take a do-nothing library
-# in place of the recorder; those of the summary take the real one.
+# malloc-trace record: how the command runs, and the summary. Tests of the
+# command use a library that does nothing instead of the recorder; tests of the
+# summary use the recorder.
 . "$top_srcdir/tests/lib/harness.sh"
 
 run ${CC:-cc} --version || skip_all "no compiler here"
@@ -25,15 +25,15 @@ like "is named" "$err" "unknown command 'frobnicate'"
 fails_with "nothing to run" 2 "$malloc_trace" record
 fails_with "nothing after the dashes" 2 "$malloc_trace" record --
 fails_with "an unknown option" 2 "$malloc_trace" record --what -- true
-is "is told in one line" "$(wc -l <"$err")" 1
+is "a message of one line" "$(wc -l <"$err")" 1
 fails_with "-o without a name" 2 "$malloc_trace" record -o
 fails_with "-o with an empty name" 2 "$malloc_trace" record -o '' -- true
 fails_with "a command that is not there" 127 "$malloc_trace" record ./none
-like "is told" "$err" "^malloc-trace record: cannot run ./none: No such file"
+like "a message" "$err" "^malloc-trace record: cannot run ./none: No such file"
 fails_with "a command that cannot be run" 126 "$malloc_trace" record /
 fails_with "a library that is not there" 1 \
     env MALLOC_TRACE_LIBRARY="$work/none.so" "$malloc_trace" record true
-like "is told" "$err" "cannot read the library .*none.so"
+like "a message" "$err" "cannot read the library .*none.so"
 
 # --- The environment ------------------------------------------------------
 # shellcheck disable=SC2016
@@ -90,7 +90,7 @@ is "what was ignored stays ignored" "$?" 4
 echo word | "$malloc_trace" record cat >got 2>/dev/null
 is "stdin is the command's" "$(cat got)" word
 
-# --- Why there is nothing -------------------------------------------------
+# --- Reasons for no trace -------------------------------------------------
 run "$malloc_trace" record true
 like "no trace is a warning" "$err" "warning: no trace was written: true: "
 like "of a name with %p: perhaps it made no request" "$err" \
@@ -126,7 +126,7 @@ run "$malloc_trace" record ./setuid_cat </dev/null
 like "so is a setuid one" "$err" "setuid or setgid"
 is "nothing was written" "$(ls ./*.lz4 2>/dev/null)" ""
 
-# Where there can be none it is not the command's fault.
+# An output that cannot be made is not the fault of the command.
 run "$malloc_trace" record -o "$work/none/t" true
 like "a folder that is not there" "$err" \
     "no trace was written: $work/none: No such file or directory$"
@@ -182,7 +182,7 @@ next=${1%."$ending"}.processed.lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || z="" next=${next%.lz4}
 like "with the next commands" "$err" "^  .*postprocess$z $1 $next\$"
 like "two of them" "$err" "^  .*replay $next\$"
-# The commands as they stand there.
+# The commands that the summary prints.
 sed -n '/^Next:/,$s/^  //p' "$err" >next.sh
 check "they run" sh -e next.sh
 like "to the end" "$out" "^operations "
@@ -217,5 +217,5 @@ else
 fi
 run "$malloc_trace" record -o /dev/null -- ../ask
 is "to a device" "$status" 3
-like "is told" "$err" "which is not a regular file"
+like "a message" "$err" "which is not a regular file"
 tap_end
