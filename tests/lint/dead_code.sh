@@ -17,8 +17,11 @@ objects src malloc-trace-replay |
     sort -u >defined
 objects src malloc-trace-replay tests bench |
     awk '$1 == "U" { print $2 }' | sort -u >referenced
-cat "$top_srcdir"/src/exports/*.sym | tr ';{}' '\n' | tr -d ' \t' |
-    sort -u >exported
+# The libraries' functions, and those of replay that stand before the C library's.
+{
+    cat "$top_srcdir"/src/exports/*.sym | tr ';{}' '\n' | tr -d ' \t'
+    nm -D --defined-only "$replay" | awk '$2 == "T" { print $3 }'
+} | sort -u >exported
 
 # unused NAMES: those of a list that no other source names. A header that names
 # one once declares it and no more.

@@ -157,8 +157,11 @@ process_calls() {
 }
 
 memory_calls() {
-    calls malloc-trace-replay '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk|syscall)[[:blank:]]*\('
-    calls malloc-trace-replay 'SYS_|FUTEX_'
+    # The clock of a replay stands before the C library's functions.
+    clock='malloc-trace-replay/cmd/replay/run/(recorded_clock|clock_probe).c'
+    calls malloc-trace-replay '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk|syscall)[[:blank:]]*\(' \
+        "$clock"
+    calls malloc-trace-replay 'SYS_|FUTEX_' "$clock"
     calls src '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk)[[:blank:]]*\(' \
         'src/base/linux/os_mem.c'
     calls src '(SYS_|tcm_call\()(mmap|munmap|mremap|mprotect|madvise|brk)' \

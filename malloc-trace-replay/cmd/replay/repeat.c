@@ -57,7 +57,7 @@ char **replay_again_words(int argc, char **argv) {
 
 /* Returns the name by which this program was executed. /proc/self/exe is the
    loader where the loader was called to run the program. */
-static const char *again_file(void) {
+const char *replay_again_file(void) {
     const char *name = (const char *)getauxval(AT_EXECFN);
     return name != NULL ? name : "/proc/self/exe";
 }
@@ -65,7 +65,7 @@ static const char *again_file(void) {
 void replay_again(char *const *words) {
     (void)unsetenv("LD_PRELOAD");
     tool_before_exec();
-    execv(again_file(), words);
+    execv(replay_again_file(), words);
 }
 
 /* --- The command line of a run -------------------------------------------- */
@@ -184,7 +184,7 @@ static bool take_run(struct repeat *r, char *text, size_t size) {
    a message. */
 static bool run_once(struct repeat *r, int result, int messages) {
     struct tool_child_end end;
-    const struct tool_child_spec what = {.file = again_file(),
+    const struct tool_child_spec what = {.file = replay_again_file(),
                                          .argv = r->words,
                                          .err = r->made == 0 ? 0 : messages,
                                          .keep = &result,

@@ -23,6 +23,9 @@ char **replay_again_words(int argc, char **argv);
    on failure, with errno. */
 void replay_again(char *const *words);
 
+/* The name by which this program was executed. */
+const char *replay_again_file(void);
+
 /* --- Several runs --------------------------------------------------------- */
 
 /* Option that makes a process one of several runs, without the dashes. */

@@ -20,6 +20,8 @@
 #include "cmd/replay/run/around.h"
 #include "cmd/replay/run/exec.h"
 #include "cmd/replay/run/real.h"
+#include "cmd/replay/run/recorded_clock.h"
+#include "cmd/replay/run/clock_probe.h"
 #include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/child.h"
@@ -130,6 +132,11 @@ struct run {
     int child_status; /* of an ended child */
     int statistics_fd;
     bool switching, is_real;
+    bool clock; /* the allocator is given recorded time */
+    /* Recorded time since the start: of the next part of a batch, and from
+       there to the one behind; up to which deadlines were served. */
+    uint64_t clock_ns, clock_step_ns, passed_ns;
+    struct replay_batch head;   /* head of the last batch */
     bool out_of_memory;         /* for tables of the replayer */
     bool cut_short;             /* the child ended before its last batch */
     bool interrupted;           /* a signal ended the run */
@@ -160,8 +167,13 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     return good;
 }
 
-static bool stop_is_due(const void *unused) {
-    (void)unused;
+/* Called before each part of the words of a batch. */
+static bool stop_is_due(void *run) {
+    struct run *r = run;
+    if (r->clock) {
+        replay_clock_advance_thread(r->clock_ns);
+        r->clock_ns += r->clock_step_ns;
+    }
     return tool_stop_is_due();
 }
 
@@ -172,8 +184,22 @@ static void run_batch(struct run *r, const struct replay_batch *b) {
     }
     replay_time_batch_begin(&r->time);
     (void)replay_words_until(&r->exec, b, 0, b->word, b->word + b->words,
-                             stop_is_due, NULL);
+                             stop_is_due, r);
     replay_time_batch_end(&r->time, b->apart != 0);
+}
+
+/* Waits until B is due, or lets recorded time pass until then. */
+static void run_await(struct run *r, const struct replay_batch *b) {
+    if (!r->clock) {
+        uint64_t late_ns = replay_await_due(b, r->time.first_wall_ns, &r->rss);
+        r->report.late_ns = tcm_max_u64(r->report.late_ns, late_ns);
+        return;
+    }
+    replay_watch_pass(&r->watch, r->head.is_state ? &r->head : NULL,
+                      r->passed_ns, b->due_ns);
+    r->passed_ns = tcm_max_u64(r->passed_ns, b->due_ns);
+    r->clock_ns = replay_clock_place(b, 0, b->words, &r->clock_step_ns);
+    replay_batch_copy_head(&r->head, b);
 }
 
 /* Runs all batches from B, the first, on. */
@@ -186,8 +212,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             break;
         }
         replay_rss_from(&r->rss);
-        uint64_t late_ns = replay_await_due(b, r->time.first_wall_ns, &r->rss);
-        r->report.late_ns = tcm_max_u64(r->report.late_ns, late_ns);
+        run_await(r, b);
         run_batch(r, b);
         if (b->apart == 0)
             replay_rss_to(&r->rss);
@@ -220,6 +245,7 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
     r->is_real = o->threads == REPLAY_THREADS_REAL;
+    r->clock = r->rss.is_recorded = o->order.clock;
     r->report.order = &o->order;
     x->via = &x->calls;
     if (o->threads == REPLAY_THREADS_SWITCH && !can_switch) {
@@ -240,6 +266,7 @@ static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     real->options.most_hosts = (uint32_t)o->most_hosts;
     real->options.spread = o->order.spread;
     real->options.is_paced = o->order.speed > 0;
+    real->options.clock = o->order.clock;
     real->ring = r->ring;
     real->exec = &r->exec;
     real->watch = &r->watch;
@@ -283,6 +310,8 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     r->watch.own_bytes =
         r->is_real ? replay_real_bytes(&r->real) : replayer_bytes(r);
     replay_watch_start(&r->watch);
+    if (r->clock)
+        replay_clock_lead();
     if (r->is_real) {
         replay_time_start(&r->time);
         replay_real_run(&r->real, b);
@@ -290,6 +319,7 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     } else {
         run_batches(r, b);
     }
+    replay_clock_release();
     /* From here on the replayer works for itself, with its own cache. */
     replay_exec_switch(&r->exec, 0);
     replay_watch_end(&r->watch);
@@ -557,6 +587,8 @@ int main(int argc, char **argv) {
         return tool_end(status);
     if (o.decodes)
         decode_ring(&o);
+    if (o.probes)
+        replay_clock_probe_main((int)o.probe_fd);
     if (o.repeat != 0) {
         status = replay_repeat(o.repeat, o.json, words);
         if (status != TOOL_FAILED)
@@ -575,6 +607,8 @@ int main(int argc, char **argv) {
         tool_stop_obey();
     else
         tool_stop_catch();
+    if (o.order.clock)
+        replay_clock_probe(&r.report.foreign, words);
     r.child = child_start(r.ring, ring_fd, words, &o);
     if (ring_fd >= 0)
         close(ring_fd);

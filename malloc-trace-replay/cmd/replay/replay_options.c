@@ -3,6 +3,7 @@
 
 #include "cmd/replay/repeat.h"
 #include "cmd/replay/replay_report.h"
+#include "cmd/replay/run/clock_probe.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -83,8 +84,16 @@ static bool check_order(struct replay_options *o) {
                                                     : "think");
         return false;
     }
-    if (o->has_max_idle && order->speed == 0 && !order->spread) {
-        (void)tool_usage_error("--max-idle is for --speed or --think=recorded");
+    if (o->has_max_idle && order->speed == 0 && !order->spread &&
+        !order->clock) {
+        (void)tool_usage_error(
+            "--max-idle is for --speed, --clock=recorded or --think=recorded");
+        return false;
+    }
+    if (order->clock && (order->speed > 0 || order->spread)) {
+        (void)tool_usage_error("--clock=recorded runs at full speed: it is not "
+                               "for --%s",
+                               order->speed > 0 ? "speed" : "think=recorded");
         return false;
     }
     return true;
@@ -120,10 +129,12 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
                         int argc, char **argv) {
     /* In the order of the enumerations, without the default. */
     static const char *const threads[] = {"switch", "none", "real", NULL};
+    static const char *const clocks[] = {"real", "recorded", NULL};
     static const char *const thinks[] = {"none", "recorded", NULL};
     static const char *const summaries[] = {"trace_run", NULL};
     const char *touches[REPLAY_TOUCHES + 1];
     unsigned mode = 0, touch = REPLAY_TOUCH_AUTO, think = 0;
+    unsigned clock = 0;
     bool has_mode = false;
     for (int i = 0; i < REPLAY_TOUCHES; i++)
         touches[i] = replay_touch_name((enum replay_touch)i);
@@ -164,9 +175,17 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .take = parse_speed,
          .ctx = &out->order.speed,
          .expects = "a number from 1e-6 to 1e6, or max"},
+        {.name = "clock",
+         .value = "WHICH",
+         .help = "recorded: the allocator is given the time of the trace, so "
+                 "that an hour passes for it in the seconds of the replay; "
+                 "real. Default: real",
+         .word = &clock,
+         .words = clocks},
         {.name = "max-idle",
          .value = "TIME",
-         .help = "with --speed: no longer pause than TIME as recorded",
+         .help = "with --speed or --clock=recorded: no longer pause than TIME "
+                 "as recorded",
          .ns = &out->order.max_idle_ns,
          .least = 1,
          .given = &out->has_max_idle},
@@ -241,6 +260,11 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .ctx = &out->hold_ns,
          .expects = "a time such as 2.5, 1500ms or 1m30s, or - with a time"},
         /* Between processes of replay. */
+        {.name = REPLAY_CLOCK_PROBE,
+         .value = "FD",
+         .count = &out->probe_fd,
+         .most = INT_MAX,
+         .given = &out->probes},
         {.name = REPLAY_REPEAT_RUN, .value = "RUN", .text = &out->is_run},
         {.name = REPLAY_DECODE,
          .value = "FD",
@@ -267,6 +291,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         out->threads = (enum replay_threads_mode)(REPLAY_THREADS_SWITCH + mode);
     out->touch = (enum replay_touch)touch;
     out->order.spread = think != 0;
+    out->order.clock = clock != 0;
     return good;
 }
 
@@ -277,6 +302,8 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         *status = o.status;
         return false;
     }
+    if (out->probes)
+        return true;
     if (!check_order(out)) {
         *status = TOOL_USAGE;
         return false;

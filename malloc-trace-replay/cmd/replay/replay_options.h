@@ -39,6 +39,8 @@ struct replay_options {
                            */
     bool decodes;       /* this is the decoding process */
     uint64_t ring_fd;   /* ring of the decoding process */
+    bool probes;        /* this process looks for the allocator's clock */
+    uint64_t probe_fd;  /* for what it finds */
     char *const *file;
     int files;
 };

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "cmd/replay/feed/translate.h"
+#include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/main.h"
@@ -56,6 +57,9 @@ static bool text_late(const struct replay_report *r, char *text, size_t size) {
 void replay_report_warn(const struct replay_report *r) {
     char text[REPLAY_NOTICE_SIZE];
     struct tool_text a;
+    if (r->order->clock && r->result->recorded_ns == 0)
+        tool_warn("--clock=recorded: the trace has no times, so the "
+                  "allocator's clock stood still");
     if (text_late(r, text, sizeof(text)))
         tool_warn("%s", text);
     if (!text_threads(r, text, sizeof(text)))
@@ -100,6 +104,39 @@ static void print_pace(const struct replay_report *r, FILE *out) {
             tool_text_ns(&a, r->late_ns),
             tool_text_ns(&b, r->watch->rss->look_ns));
     fprintf(out, "while memory was looked at\n");
+}
+
+/* Modules that take their time from elsewhere than the recorded clock. */
+static void print_foreign(const struct replay_clock_foreign *f, FILE *out) {
+    if (f->counter[0] != '\0')
+        fprintf(out, "not under it      %s: reads the time-stamp counter\n",
+                f->counter);
+    if (f->kernel[0] != '\0')
+        fprintf(out, "not under it      %s: asks the kernel by itself\n",
+                f->kernel);
+    if (f->counter_unknown || f->kernel_unknown)
+        fprintf(out, "not looked at     whether the allocator %s%s%s\n",
+                f->counter_unknown ? "reads the time-stamp counter" : "",
+                f->counter_unknown && f->kernel_unknown ? " or " : "",
+                f->kernel_unknown ? "asks the kernel by itself" : "");
+}
+
+static void print_clock(const struct replay_report *r, FILE *out) {
+    struct replay_clock_account a;
+    struct tool_text b, c;
+    if (!r->order->clock)
+        return;
+    replay_clock_tell(&a);
+    fprintf(out,
+            "recorded clock    %s passed; %s wait%s of the allocator ended "
+            "by their time\n",
+            tool_text_ns(&b, r->result->recorded_ns),
+            tool_text_count(&c, a.served), replay_plural(a.served));
+    if (a.stragglers != 0)
+        fprintf(out,
+                "                  not waited for any longer: thread %s%s\n",
+                a.straggler, a.stragglers > 1 ? " and others" : "");
+    print_foreign(&r->foreign, out);
 }
 
 static void print_time(const struct replay_report *r, FILE *out) {
@@ -210,6 +247,7 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
     print_refused(r, out);
     print_time(r, out);
     print_pace(r, out);
+    print_clock(r, out);
     replay_watch_print(r->watch, out);
 }
 
@@ -283,9 +321,26 @@ void replay_trace_run_print(const struct replay_report *r, FILE *out) {
 
 /* --- JSON ----------------------------------------------------------------- */
 
+static void json_clock(const struct replay_report *r, struct tool_json *j) {
+    struct replay_clock_account a;
+    if (!r->order->clock)
+        return;
+    replay_clock_tell(&a);
+    tool_json_u64(j, "clock_waits", a.waits);
+    tool_json_u64(j, "clock_served", a.served);
+    tool_json_u64(j, "clock_stragglers", a.stragglers);
+    /* Absent: not known. Empty: no module does. */
+    if (!r->foreign.counter_unknown)
+        tool_json_string(j, "clock_reads_counter", r->foreign.counter);
+    if (!r->foreign.kernel_unknown)
+        tool_json_string(j, "clock_asks_kernel", r->foreign.kernel);
+}
+
 static void json_order(const struct replay_report *r, struct tool_json *j) {
     const struct replay_order *o = r->order;
     tool_json_double(j, "speed", o->speed);
+    tool_json_string(j, "clock", o->clock ? "recorded" : "real");
+    json_clock(r, j);
     if (o->speed > 0) {
         tool_json_u64(j, "late_ns", r->late_ns);
         tool_json_u64(j, "look_ns", r->watch->rss->look_ns);

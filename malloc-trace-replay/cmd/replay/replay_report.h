@@ -7,6 +7,7 @@
 #ifndef TOOL_CMD_REPLAY_REPLAY_REPORT_H
 #define TOOL_CMD_REPLAY_REPLAY_REPORT_H
 
+#include "cmd/replay/run/clock_probe.h"
 #include "cmd/replay/run/exec.h"
 #include "cmd/replay/run/real.h"
 #include "cmd/replay/watch/observer.h"
@@ -20,10 +21,11 @@ struct replay_report {
     const struct replay_time *time;
     const struct replay_order *order;
     const struct replay_watch *watch;
-    const struct replay_real *real; /* NULL: all ran on one thread */
-    uint64_t replayer_cpu_ns;       /* the replayer's own share, about; 0:
+    const struct replay_real *real;      /* NULL: all ran on one thread */
+    uint64_t replayer_cpu_ns;            /* the replayer's own share, about; 0:
                                        unknown */
-    uint64_t late_ns;               /* largest delay behind the pace */
+    uint64_t late_ns;                    /* largest delay behind the pace */
+    struct replay_clock_foreign foreign; /* with a recorded clock */
 };
 
 /* "s" unless N is one. */

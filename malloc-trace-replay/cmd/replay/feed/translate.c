@@ -135,6 +135,11 @@ static inline unsigned matching_free_call(unsigned call, uint64_t block) {
 
 /* --- Batches -------------------------------------------------------------- */
 
+/* True if batches have a time at which they are due. */
+static bool order_has_times(const struct replay_order *o) {
+    return o->speed > 0 || o->clock;
+}
+
 /* Time in the replay, from its start, of CLOCK_NS of recorded time. */
 static uint64_t replayed_ns(const struct replay_translate *t,
                             uint64_t clock_ns) {
@@ -149,7 +154,8 @@ static void batch_begin(struct replay_translate *t) {
     t->batch->apart = t->apart;
     t->batch->segments = 0;
     t->batch->first_op = t->ops;
-    t->batch->due_ns = t->order.speed > 0 ? replayed_ns(t, t->clock_ns) : 0;
+    t->batch->due_ns =
+        order_has_times(&t->order) ? replayed_ns(t, t->clock_ns) : 0;
     t->batch->span_ns = 0;
     t->batch_ns = t->clock_ns;
     t->limit = t->at + REPLAY_BATCH_WORDS - REPLAY_WORDS_MAX;
@@ -195,8 +201,11 @@ static void batch_end(struct replay_translate *t, bool last) {
     t->sampled = false;
     if (t->live_bytes > t->live_mark)
         t->live_mark = replay_live_mark(t->live_bytes);
-    if (t->order.spread)
+    if (t->order.spread || t->order.clock)
         b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
+    /* By the allocator's clock a pause begins behind the operations. */
+    if (t->order.clock && !last)
+        b->recorded_ns = b->due_ns + tcm_min_u64(b->span_ns, REPLAY_WINDOW_NS);
     /* The measuring process prefetches behind the end. */
     memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
     publish_account(t);
@@ -785,7 +794,7 @@ bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
 }
 
 void replay_translate_time(struct replay_translate *t, uint64_t ns) {
-    bool timed = t->deal != NULL || t->order.speed > 0;
+    bool timed = t->deal != NULL || order_has_times(&t->order);
     replay_recorded_time(&t->recorded, ns);
     if (!timed)
         return;
@@ -802,7 +811,7 @@ void replay_translate_time(struct replay_translate *t, uint64_t ns) {
         put_word(t, replay_word(REPLAY_WINDOW, 0,
                                 tcm_min_u64(windows, REPLAY_SIZE_LIMIT - 1)));
     /* The operations that follow have a time of their own. */
-    if (t->order.speed > 0 || t->order.spread)
+    if (order_has_times(&t->order) || t->order.spread)
         batch_next(t);
 }
 

@@ -63,6 +63,7 @@ void replay_threads_fini(struct replay_thread_map *t);
 struct replay_order {
     uint32_t skew; /* skew of threads, see deal.h; 0: the order of the trace */
     double speed;  /* multiple of the recorded speed; 0: as fast as possible */
+    bool clock;    /* the allocator is given recorded time */
     uint64_t max_idle_ns; /* longest recorded pause without operations */
     bool spread; /* batches get the time that they took in the recorded run */
 };

@@ -51,7 +51,7 @@ const uint64_t *replay_around_words(struct replay_exec *x,
 static TCM_ALWAYS_INLINE const uint64_t *
 replay_words_until(struct replay_exec *x, const struct replay_batch *b,
                    uint32_t thread, const uint64_t *at, const uint64_t *end,
-                   bool (*is_stopped)(const void *ctx), const void *ctx) {
+                   bool (*is_stopped)(void *ctx), void *ctx) {
     while (at < end && !is_stopped(ctx)) {
         const uint64_t *to =
             end - at > REPLAY_STOP_WORDS ? at + REPLAY_STOP_WORDS : end;

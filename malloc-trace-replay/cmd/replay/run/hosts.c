@@ -6,6 +6,7 @@
 #include "base/linux/os_thread.h"
 #include "base/raw_io.h"
 #include "cmd/replay/run/around.h"
+#include "cmd/replay/run/recorded_clock.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -155,17 +156,27 @@ static const struct replay_batch *lane_batch(struct replay_lane *l) {
                               replay_chain_get(&l->chain));
 }
 
-static bool crew_is_stopped(const void *crew) {
-    const struct replay_crew *c = crew;
-    return replay_flag_is_set(&c->stop);
+/* Called before each part of a lane's words: moves the lane's clock on. */
+static bool lane_is_stopped(void *lane) {
+    struct replay_lane *l = lane;
+    if (l->host->crew->options->clock) {
+        replay_clock_advance_thread(l->clock_ns);
+        l->clock_ns += l->clock_step_ns;
+    }
+    return replay_flag_is_set(&l->host->crew->stop);
 }
 
 /* Like replay_exec_words for batch B, but also returns before END at a stop. */
 static const uint64_t *lane_words(struct replay_lane *l,
                                   const struct replay_batch *b,
                                   const uint64_t *at, const uint64_t *end) {
-    return replay_words_until(&l->exec, b, l->thread, at, end, crew_is_stopped,
-                              l->host->crew);
+    if (l->host->crew->options->clock) {
+        const struct replay_segment *s = lane_segment(l);
+        l->clock_ns = replay_clock_place(b, (size_t)(at - (b->word + s->first)),
+                                         s->words, &l->clock_step_ns);
+    }
+    return replay_words_until(&l->exec, b, l->thread, at, end, lane_is_stopped,
+                              l);
 }
 
 /* Like lane_words, with the operations spread evenly over the time that they

@@ -137,6 +137,9 @@ struct replay_lane {
     bool begun;         /* the current segment has begun */
     const uint64_t *at; /* its next operation */
     uint64_t begun_ns;
+    uint64_t clock_ns, clock_step_ns; /* recorded time of the next part of its
+                                         words, and from there to the one
+                                         behind */
     struct replay_chain_ends chain;
     uint32_t over; /* 1: the last operation is done */
 

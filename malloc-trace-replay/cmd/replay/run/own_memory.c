@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
+#include "cmd/replay/run/recorded_clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -94,7 +95,9 @@ int replay_thread_make(pthread_t *thread, const pthread_attr_t *attr,
                        void *(*main)(void *arg), void *arg) {
     int error = 0;
     for (unsigned i = 0; i < TRIES; i++) {
+        replay_makes_thread = true;
         error = pthread_create(thread, attr, main, arg);
+        replay_makes_thread = false;
         if (error != EAGAIN && error != ENOMEM)
             break;
     }

@@ -19,6 +19,7 @@
 #include "base/linux/os_thread.h"
 #include "cmd/replay/run/hosts.h"
 #include "cmd/replay/run/own_memory.h"
+#include "cmd/replay/run/recorded_clock.h"
 #include "common/stop.h"
 
 #include <errno.h>
@@ -52,6 +53,8 @@ static struct {
     struct replay_arena_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
     struct replay_delay delay;
+    uint64_t clock_ns; /* recorded time up to which deadlines were served */
+    struct replay_batch clock_head; /* head of the last batch dealt */
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
     const struct replay_batch *moment; /* batch after which observers look;
                                           NULL: none */
@@ -68,6 +71,9 @@ static struct {
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
     uint64_t gone_wait_cpu_ns;   /* waits of joined hosts */
 } dealer;
+
+/* Recorded time from one point where all threads come to rest to the next. */
+#define CLOCK_PART_NS 10000000u
 
 /* --- Waiting -------------------------------------------------------------- */
 
@@ -464,6 +470,25 @@ static void phase_change(bool apart) {
     }
 }
 
+/*
+ * Leads the clock to the time of B. Threads lead it themselves while they run
+ * operations; for a pause, a deadline, or a longer time, all of them come to
+ * rest first. (A deadline that is registered by an operation in flight is
+ * served when the next such time begins.)
+ */
+static void clock_lead(const struct replay_batch *b) {
+    struct replay_watch *w = dealer.real->watch;
+    uint64_t from = dealer.clock_ns;
+    bool is_dealt = from / CLOCK_PART_NS == b->due_ns / CLOCK_PART_NS &&
+                    replay_clock_next_deadline() > b->due_ns;
+    if (b->due_ns <= from || is_dealt)
+        return;
+    dealer_drain();
+    replay_watch_pass(w, dealer.clock_head.is_state ? &dealer.clock_head : NULL,
+                      from, b->due_ns);
+    dealer.clock_ns = b->due_ns;
+}
+
 static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     struct replay_real *r = dealer.real;
     if (!replay_table_fits(r->cells, b->slots)) {
@@ -476,10 +501,17 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
         dealer.arena.bytes += r->cells->bytes - had;
         replay_arena_after(&dealer.arena);
     }
-    uint64_t late_ns = replay_await_due(b, r->watch->start_ns, r->watch->rss);
-    r->late_ns = tcm_max_u64(r->late_ns, late_ns);
+    if (r->options.clock) {
+        clock_lead(b);
+    } else {
+        uint64_t late_ns =
+            replay_await_due(b, r->watch->start_ns, r->watch->rss);
+        r->late_ns = tcm_max_u64(r->late_ns, late_ns);
+    }
     replay_watch_batch(r->watch, b);
     replay_progress_batch(&dealer.crew.progress, number, b->segments);
+    if (r->options.clock)
+        replay_batch_copy_head(&dealer.clock_head, b);
     for (uint32_t i = 0; i < b->segments; i++)
         if (!segment_deal(b, i, number))
             return false;

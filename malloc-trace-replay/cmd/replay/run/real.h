@@ -52,6 +52,7 @@ struct replay_real_options {
     uint32_t most_hosts; /* 0: as many as recorded threads */
     bool spread;         /* spread operations over the time that they took */
     bool is_paced;       /* batches have a time to begin */
+    bool clock;          /* the allocator is given recorded time */
 };
 
 struct replay_real {

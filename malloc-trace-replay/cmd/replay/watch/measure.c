@@ -125,6 +125,8 @@ static void note_peak(struct replay_rss *m, uint64_t bytes) {
 /* Least time from one measurement for the average to the next. A measurement
    takes about a thousandth of it. */
 #define LOOK_NS 1000000u
+/* Likewise, of recorded time. */
+#define PASSED_NS 10000000u
 
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->started = true;
@@ -199,7 +201,16 @@ static void average_add(struct replay_rss *m) {
     m->unseen_ns = 0;
 }
 
+void replay_rss_passed(struct replay_rss *m, uint64_t ns) {
+    TCM_ASSERT(m->is_recorded);
+    m->unseen_ns += ns;
+    if (m->unseen_ns >= PASSED_NS)
+        average_add(m);
+}
+
 void replay_rss_to(struct replay_rss *m) {
+    if (m->is_recorded)
+        return;
     uint64_t now = tcm_clock_ns();
     m->unseen_ns += now - m->from_ns;
     m->from_ns = now;

@@ -27,6 +27,7 @@ struct replay_rss {
     uint64_t from_ns, unseen_ns; /* begin of the current time; time since the
                                     last measurement */
     uint64_t seen_ns;
+    bool is_recorded; /* the average is over recorded time: replay_rss_passed */
     double seen_byte_ns; /* sum of resident bytes times nanoseconds */
     int statm;           /* -1: not open */
     /* When most bytes were live; all 0: hardly any were. */
@@ -53,6 +54,8 @@ void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
    next one. */
 void replay_rss_from(struct replay_rss *m);
 void replay_rss_to(struct replay_rss *m);
+/* NS of recorded time passed, for an average over that. */
+void replay_rss_passed(struct replay_rss *m, uint64_t ns);
 /* True if LIVE_BYTES exceed the most so far by enough for replay_rss_live. */
 bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
 /* Measures memory when LIVE_BYTES are live, the most so far. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/watch/observer.h"
 
+#include "base/bits.h"
 #include "base/check.h"
+#include "cmd/replay/run/recorded_clock.h"
+#include "cmd/replay/watch/measure.h"
 #include "common/main.h"
 
 #define OBSERVER_ADDRESS(name) &replay_##name##_observer,
@@ -52,6 +55,32 @@ void replay_watch_moment(struct replay_watch *w, const struct replay_batch *b) {
         if (w->state[i] != NULL && observers[i]->moment != NULL &&
             (observers[i]->wants == NULL || wants_moment(w, i, b)))
             observers[i]->moment(w, w->state[i], b);
+}
+
+/* Least pause with moments within, and how many. */
+#define PAUSE_NS      20000000u
+#define PAUSE_MOMENTS 64
+
+void replay_watch_pass(struct replay_watch *w, const struct replay_batch *last,
+                       uint64_t from_ns, uint64_t to_ns) {
+    static struct replay_batch moment; /* all but the head is zero */
+    uint64_t pause = to_ns > from_ns ? to_ns - from_ns : 0;
+    uint64_t step = pause;
+    if (pause >= PAUSE_NS && last != NULL) {
+        step = tcm_max_u64(pause / PAUSE_MOMENTS, PAUSE_NS / 2);
+        replay_batch_copy_head(&moment, last);
+        moment.sampled = moment.last = 0;
+    }
+    replay_clock_settle();
+    for (uint64_t at = from_ns; at < to_ns;) {
+        uint64_t next = tcm_min_u64(at + step, to_ns);
+        replay_clock_advance(next);
+        replay_rss_passed(w->rss, next - at);
+        at = next;
+        moment.recorded_ns = at;
+        if (step < pause && at < to_ns)
+            replay_watch_moment(w, &moment);
+    }
 }
 
 void replay_watch_end(struct replay_watch *w) {

@@ -113,6 +113,11 @@ bool replay_watch_wants(const struct replay_watch *w,
 /* Called at a moment: calls the observers that want it, and those that take
    any. */
 void replay_watch_moment(struct replay_watch *w, const struct replay_batch *b);
+/* Recorded time passes from FROM_NS to TO_NS since the start, without
+   operations, behind the moment LAST: waits of the allocator end at their
+   deadlines, and observers have moments in between. */
+void replay_watch_pass(struct replay_watch *w, const struct replay_batch *last,
+                       uint64_t from_ns, uint64_t to_ns);
 void replay_watch_end(struct replay_watch *w);
 int replay_watch_tell(struct replay_watch *w, int status);
 void replay_watch_print(const struct replay_watch *w, FILE *out);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/run/clock_probe.h"
+#include "base/atomic.h"
+#include "base/linux/os_syscall.h"
+#include "base/raw_io.h"
+#include "cmd/replay/repeat.h"
+#include "common/child.h"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* The probe ends itself: threads of an allocator may take the signal by which
+   this process would be told of the end of a child with a limit. */
+#define PROBE_LIMIT_SECONDS 10
+
+/* --- Modules -------------------------------------------------------------- */
+
+#define MODULES 64
+
+struct module {
+    uintptr_t begin, end; /* of its code */
+    bool is_trusted;      /* the C library, the loader, or this program */
+    char name[64];
+};
+
+static struct module module[MODULES];
+static size_t modules;
+static struct replay_clock_foreign result;
+
+static int add_module(struct dl_phdr_info *info, size_t size, void *unused) {
+    static bool is_later;
+    (void)size;
+    (void)unused;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash == NULL ? info->dlpi_name : slash + 1;
+    bool is_program = !is_later;
+    is_later = true;
+    for (size_t i = 0; i < info->dlpi_phnum && modules < MODULES; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || (p->p_flags & PF_X) == 0)
+            continue;
+        struct module *m = &module[modules++];
+        m->begin = info->dlpi_addr + p->p_vaddr;
+        m->end = m->begin + p->p_memsz;
+        m->is_trusted = is_program || strncmp(name, "libc.so", 7) == 0 ||
+                        strncmp(name, "libc.musl", 9) == 0 ||
+                        strncmp(name, "libpthread", 10) == 0 ||
+                        strncmp(name, "ld-", 3) == 0 ||
+                        strncmp(name, "linux-vdso", 10) == 0 ||
+                        strncmp(name, "linux-gate", 10) == 0;
+        snprintf(m->name, sizeof(m->name), "%s", name);
+    }
+    return 0;
+}
+
+static const struct module *module_of(uintptr_t at) {
+    for (size_t i = 0; i < modules; i++)
+        if (at >= module[i].begin && at < module[i].end)
+            return &module[i];
+    return NULL;
+}
+
+/* Notes the module of the code at AT, unless it is trusted. From a signal
+   handler. */
+static void note(char *name, size_t size, uintptr_t at) {
+    const struct module *m = module_of(at);
+    if (m != NULL && m->is_trusted)
+        return;
+    const char *text = m == NULL ? "code of no module" : m->name;
+    size_t n = strnlen(text, size - 1);
+    memcpy(name, text, n);
+    name[n] = '\0';
+}
+
+/* --- The time-stamp counter ----------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* A thread whose counter faults carries the instruction out for itself. */
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    static const unsigned char rdtsc[] = {0x0f, 0x31};
+    static const unsigned char rdtscp[] = {0x0f, 0x01, 0xf9};
+    ucontext_t *c = context;
+    greg_t *reg = c->uc_mcontext.gregs;
+    uintptr_t at = (uintptr_t)reg[REG_RIP];
+    const unsigned char *code = (const unsigned char *)at;
+    bool is_first = memcmp(code, rdtsc, sizeof(rdtsc)) == 0;
+    (void)info;
+    if (!is_first && memcmp(code, rdtscp, sizeof(rdtscp)) != 0) {
+        /* A fault of the allocator's own ends the probe as it would. */
+        struct sigaction usual = {.sa_handler = SIG_DFL};
+        sigaction(signal, &usual, NULL);
+        return;
+    }
+    note(result.counter, sizeof(result.counter), at);
+    uint32_t low, high, processor;
+    prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
+    __asm__ __volatile__("rdtscp" : "=a"(low), "=d"(high), "=c"(processor));
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+    reg[REG_RAX] = low;
+    reg[REG_RDX] = high;
+    if (!is_first)
+        reg[REG_RCX] = processor;
+    reg[REG_RIP] = (greg_t)(at + (is_first ? sizeof(rdtsc) : sizeof(rdtscp)));
+}
+
+static void watch_counter(void) {
+    struct sigaction action = {.sa_sigaction = on_fault,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER};
+    result.counter_unknown = sigaction(SIGSEGV, &action, NULL) != 0 ||
+                             prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0;
+}
+
+#else
+
+/* The counter's instructions do not fault here. */
+static void watch_counter(void) {
+    result.counter_unknown = true;
+}
+
+#endif
+
+/* --- System calls --------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define AUDIT_HERE AUDIT_ARCH_X86_64
+#define CODE_AT(c) ((uintptr_t)(c)->uc_mcontext.gregs[REG_RIP])
+#define RESULT(c)  ((c)->uc_mcontext.gregs[REG_RAX])
+#define ARGUMENT(c, i)                                                         \
+    ((long)(c)->uc_mcontext.gregs[(const int[]){REG_RDI, REG_RSI, REG_RDX,     \
+                                                REG_R10, REG_R8, REG_R9}[i]])
+#elif defined(__aarch64__)
+#define AUDIT_HERE     AUDIT_ARCH_AARCH64
+#define CODE_AT(c)     ((uintptr_t)(c)->uc_mcontext.pc)
+#define RESULT(c)      ((c)->uc_mcontext.regs[0])
+#define ARGUMENT(c, i) ((long)(c)->uc_mcontext.regs[i])
+#endif
+
+#if defined(AUDIT_HERE)
+
+static void on_call(int signal, siginfo_t *info, void *context) {
+    ucontext_t *c = context;
+    int before = errno;
+    (void)signal;
+    note(result.kernel, sizeof(result.kernel), CODE_AT(c));
+    long value = tcm_syscall(info->si_syscall, ARGUMENT(c, 0), ARGUMENT(c, 1),
+                             ARGUMENT(c, 2), ARGUMENT(c, 3), ARGUMENT(c, 4),
+                             ARGUMENT(c, 5));
+    RESULT(c) = (__typeof__(RESULT(c)))(value == -1 ? -errno : value);
+    errno = before;
+}
+
+#define LOAD(field)                                                            \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS,                                         \
+             (uint32_t)offsetof(struct seccomp_data, field))
+#define LOAD_HIGH(field)                                                       \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS,                                         \
+             (uint32_t)offsetof(struct seccomp_data, field) + 4)
+#define GIVE(what)  BPF_STMT(BPF_RET | BPF_K, (what))
+#define FILTER_MOST 256
+
+static struct sock_filter filter[FILTER_MOST];
+static size_t filter_length;
+
+static void put(struct sock_filter step) {
+    if (filter_length < FILTER_MOST)
+        filter[filter_length] = step;
+    filter_length++;
+}
+
+/* Calls from [BEGIN, END) pass. */
+static void put_range(uintptr_t begin, uintptr_t end) {
+    uint32_t high = (uint32_t)((uint64_t)begin >> 32);
+    put((struct sock_filter)LOAD_HIGH(instruction_pointer));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, high, 0, 4));
+    put((struct sock_filter)LOAD(instruction_pointer));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)begin,
+                                     0, 2));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)end,
+                                     1, 0));
+    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
+}
+
+/* Calls that tell time or wait for it trap, unless they come from trusted code.
+   False: the kernel does not have that, or a range of code lies so that the
+   filter cannot name it. */
+static bool watch_kernel(void) {
+    static const uint32_t number[] = {
+        SYS_clock_gettime,
+        SYS_gettimeofday,
+        SYS_nanosleep,
+        SYS_clock_nanosleep,
+        SYS_futex,
+#if defined(SYS_time)
+        SYS_time,
+#endif
+    };
+    enum { NUMBERS = sizeof(number) / sizeof(number[0]) };
+    struct sigaction action = {.sa_sigaction = on_call,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER};
+    put((struct sock_filter)LOAD(arch));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_HERE, 1,
+                                     0));
+    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
+    put((struct sock_filter)LOAD(nr));
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number[i],
+                                         (uint8_t)(NUMBERS - i), 0));
+    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
+    /* A futex without a timeout waits for no time. */
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0,
+                                     5));
+    put((struct sock_filter)LOAD(args[3]));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3));
+    put((struct sock_filter)LOAD_HIGH(args[3]));
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1));
+    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
+    for (size_t i = 0; i < modules; i++) {
+        if (!module[i].is_trusted)
+            continue;
+        if ((uint64_t)module[i].begin >> 32 != (uint64_t)module[i].end >> 32)
+            return false;
+        put_range(module[i].begin, module[i].end);
+    }
+    put((struct sock_filter)GIVE(SECCOMP_RET_TRAP));
+    struct sock_fprog program = {(unsigned short)filter_length, filter};
+    return filter_length <= FILTER_MOST &&
+           sigaction(SIGSYS, &action, NULL) == 0 &&
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+#else
+
+static bool watch_kernel(void) {
+    return false;
+}
+
+#endif
+
+/* --- Work for the allocator ----------------------------------------------- */
+
+#define BLOCKS 512
+
+static bool is_found(void) {
+    return result.counter[0] != '\0' && result.kernel[0] != '\0';
+}
+
+/* Blocks of all sizes, more alive than caches keep, freed in another order. */
+static void *work(void *seed) {
+    static __thread void *block[BLOCKS];
+    uint32_t random = (uint32_t)(uintptr_t)seed;
+    for (uint32_t turn = 0; turn < 20000 && !is_found(); turn++) {
+        random = random * 1664525 + 1013904223;
+        void **b = &block[random >> 16 & (BLOCKS - 1)];
+        free(*b);
+        size_t size = (size_t)1 << (random >> 28) << (turn % 64 == 0 ? 7 : 0);
+        *b = malloc(size + (random & 63));
+        if (*b != NULL)
+            memset(*b, 1, size < 64 ? size : 64);
+        if (turn % 4096 == 0) {
+            struct timespec ts = {0, 2000000};
+            nanosleep(&ts, NULL);
+        }
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        free(block[i]);
+        block[i] = NULL;
+    }
+    return NULL;
+}
+
+void replay_clock_probe_main(int fd) {
+    pthread_t thread;
+    alarm(PROBE_LIMIT_SECONDS);
+    dl_iterate_phdr(add_module, NULL);
+    result.kernel_unknown = !watch_kernel();
+    watch_counter();
+    bool is_made = pthread_create(&thread, NULL, work, (void *)77) == 0;
+    work((void *)5);
+    if (is_made)
+        pthread_join(thread, NULL);
+    (void)tcm_io_write_all(fd, &result, sizeof(result));
+    _exit(0);
+}
+
+/* --- The process that asks ------------------------------------------------ */
+
+void replay_clock_probe(struct replay_clock_foreign *found, char **words) {
+    char option[48], **argv = words;
+    struct tool_child_end end = {0};
+    memset(found, 0, sizeof(*found));
+    found->counter_unknown = found->kernel_unknown = true;
+    int fd = tool_child_scratch("clock");
+    if (fd < 0 || words == NULL)
+        return;
+    snprintf(option, sizeof(option), "--" REPLAY_CLOCK_PROBE "=%d", fd);
+    char *probe[] = {argv[0], option, NULL};
+    const struct tool_child_spec what = {.file = replay_again_file(),
+                                         .argv = probe,
+                                         .out = TOOL_CHILD_NULL,
+                                         .err = TOOL_CHILD_NULL,
+                                         .keep = &fd,
+                                         .keep_count = 1,
+                                         .signals = TOOL_CHILD_STOPS,
+                                         .dies_with_parent = true};
+    char text[sizeof(*found) + 1];
+    if (tool_child_run(&what, 0, &end) &&
+        tool_child_read(fd, text, sizeof(text)) == sizeof(*found))
+        memcpy(found, text, sizeof(*found));
+    close(fd);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Preloaded under replay: threads that wait for time in the way that CLOCK_WAIT
+ * names, each CLOCK_EVERY_MS, until the end of the process, when their number
+ * is written to CLOCK_OUT. With DO_TSC or DO_KERNEL the library's malloc reads
+ * a clock of its own. With DO_PROGRAM a program that allocates, sleeps for the
+ * seconds that it is told, and allocates again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(DO_TSC) || defined(DO_KERNEL)
+
+extern void *__libc_malloc(size_t size);
+static volatile unsigned long long last;
+
+void *malloc(size_t size) {
+#if defined(DO_TSC)
+    unsigned low, high;
+    __asm__ __volatile__("rdtsc" : "=a"(low), "=d"(high));
+    last = (unsigned long long)high << 32 | low;
+#else
+    struct timespec ts;
+    long result = SYS_clock_gettime;
+    __asm__ __volatile__("syscall"
+                         : "+a"(result)
+                         : "D"((long)CLOCK_MONOTONIC), "S"(&ts)
+                         : "rcx", "r11", "memory");
+    last = (unsigned long long)ts.tv_nsec;
+#endif
+    return __libc_malloc(size);
+}
+
+#elif defined(DO_PROGRAM)
+
+int main(int argc, char **argv) {
+    struct timespec ts = {0, 0};
+    static void *block[2000];
+    double seconds = argc > 1 ? atof(argv[1]) : 1;
+    ts.tv_sec = (time_t)seconds;
+    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 2000; i++)
+            block[i] = malloc((size_t)i * 16 + 1);
+        for (int i = 0; i < 2000; i++)
+            free(block[i]);
+        if (turn == 0)
+            nanosleep(&ts, NULL);
+    }
+    return 0;
+}
+
+#else
+
+static long every_ns = 20000000;
+static unsigned long waits, wrong, backwards, interrupted;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond;
+static sem_t sem;
+static unsigned word;
+static struct timespec began[2];
+
+static struct timespec in(clockid_t id) {
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    ts.tv_nsec += every_ns;
+    ts.tv_sec += ts.tv_nsec / 1000000000;
+    ts.tv_nsec %= 1000000000;
+    return ts;
+}
+
+static void once(const char *kind) {
+    struct timespec ts, span = {every_ns / 1000000000, every_ns % 1000000000};
+    struct timeval tv = {0, every_ns / 1000};
+    struct epoll_event event;
+    fd_set set;
+    static int pipes[2] = {-1, -1}, epoll = -1;
+    if (pipes[0] < 0 && (pipe(pipes) != 0 || (epoll = epoll_create1(0)) < 0))
+        abort();
+    struct pollfd fd = {.fd = pipes[0], .events = POLLIN};
+    int is_over = 0;
+    if (!strcmp(kind, "nanosleep")) {
+        is_over = nanosleep(&span, NULL) == 0;
+    } else if (!strcmp(kind, "usleep")) {
+        is_over = usleep((useconds_t)(every_ns / 1000)) == 0;
+    } else if (!strcmp(kind, "absolute")) {
+        ts = in(CLOCK_REALTIME);
+        is_over =
+            clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &ts, NULL) == 0;
+    } else if (!strcmp(kind, "boottime")) {
+        ts = in(CLOCK_BOOTTIME);
+        is_over =
+            clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &ts, NULL) == 0;
+    } else if (!strcmp(kind, "cond") || !strcmp(kind, "cond_monotonic")) {
+        ts = in(kind[4] == '\0' ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+        pthread_mutex_lock(&mutex);
+        is_over = pthread_cond_timedwait(&cond, &mutex, &ts) == ETIMEDOUT;
+        pthread_mutex_unlock(&mutex);
+    } else if (!strcmp(kind, "cond_clock")) {
+        ts = in(CLOCK_MONOTONIC);
+        pthread_mutex_lock(&mutex);
+        is_over = pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &ts) ==
+                  ETIMEDOUT;
+        pthread_mutex_unlock(&mutex);
+    } else if (!strcmp(kind, "mutex")) {
+        ts = in(CLOCK_REALTIME);
+        is_over = pthread_mutex_timedlock(&held, &ts) == ETIMEDOUT;
+    } else if (!strcmp(kind, "sem")) {
+        ts = in(CLOCK_REALTIME);
+        is_over = sem_timedwait(&sem, &ts) == -1 && errno == ETIMEDOUT;
+    } else if (!strcmp(kind, "poll")) {
+        is_over = poll(&fd, 1, (int)(every_ns / 1000000)) == 0;
+    } else if (!strcmp(kind, "select")) {
+        FD_ZERO(&set);
+        FD_SET(pipes[0], &set);
+        is_over = select(pipes[0] + 1, &set, NULL, NULL, &tv) == 0;
+    } else if (!strcmp(kind, "epoll")) {
+        is_over = epoll_wait(epoll, &event, 1, (int)(every_ns / 1000000)) == 0;
+    } else if (!strcmp(kind, "futex")) {
+        is_over = syscall(SYS_futex, &word, 0, 0, &span, NULL, 0) == -1 &&
+                  errno == ETIMEDOUT;
+    } else if (!strcmp(kind, "signal")) {
+        struct timespec rest = {0, 0};
+        is_over = nanosleep(&span, &rest) == 0;
+        if (!is_over && errno == EINTR && rest.tv_nsec <= every_ns)
+            __atomic_add_fetch(&interrupted, 1, __ATOMIC_RELAXED);
+        is_over = 1;
+    } else {
+        abort();
+    }
+    /* A signal of the process, as of a child's end, may come to any thread. */
+    if (!is_over && errno == EINTR)
+        return;
+    __atomic_add_fetch(is_over ? &waits : &wrong, 1, __ATOMIC_RELAXED);
+}
+
+static void *run(void *kind) {
+    struct timespec before = {0, 0}, now;
+    for (;;) {
+        once(kind);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec < before.tv_sec ||
+            (now.tv_sec == before.tv_sec && now.tv_nsec < before.tv_nsec))
+            __atomic_add_fetch(&backwards, 1, __ATOMIC_RELAXED);
+        before = now;
+    }
+    return NULL;
+}
+
+static void *for_ever(void *unused) {
+    static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    static pthread_mutex_t its = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&its);
+    for (;;)
+        pthread_cond_wait(&never, &its);
+    return unused;
+}
+
+static void on_signal(int number) {
+    (void)number;
+}
+
+static void *interrupts(void *thread) {
+    struct timespec ts = {0, 5000000};
+    for (;;) {
+        syscall(SYS_nanosleep, &ts, NULL);
+        pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    }
+    return NULL;
+}
+
+static double since(clockid_t id, const struct timespec *from) {
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return (double)(ts.tv_sec - from->tv_sec) +
+           (double)(ts.tv_nsec - from->tv_nsec) / 1e9;
+}
+
+static __attribute__((destructor)) void tell(void) {
+    const char *name = getenv("CLOCK_OUT");
+    FILE *out = name == NULL ? NULL : fopen(name, "w");
+    if (out == NULL)
+        return;
+    fprintf(out, "waits %lu\nwrong %lu\nbackwards %lu\ninterrupted %lu\n",
+            waits, wrong, backwards, interrupted);
+    fprintf(out, "realtime_ms %.0f\nmonotonic_ms %.0f\n",
+            since(CLOCK_REALTIME, &began[0]) * 1e3,
+            since(CLOCK_MONOTONIC, &began[1]) * 1e3);
+    fclose(out);
+}
+
+static __attribute__((constructor)) void begin(void) {
+    static pthread_t thread[64];
+    const char *kind = getenv("CLOCK_WAIT"), *n = getenv("CLOCK_THREADS");
+    const char *every = getenv("CLOCK_EVERY_MS");
+    pthread_condattr_t attr;
+    if (kind == NULL)
+        return;
+    if (every != NULL)
+        every_ns = atol(every) * 1000000;
+    pthread_condattr_init(&attr);
+    if (strcmp(kind, "cond") != 0)
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&cond, &attr);
+    sem_init(&sem, 0, 0);
+    pthread_mutex_lock(&held);
+    clock_gettime(CLOCK_REALTIME, &began[0]);
+    clock_gettime(CLOCK_MONOTONIC, &began[1]);
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGUSR1, &action, NULL);
+    int threads = n == NULL ? 1 : atoi(n);
+    for (int i = 0; i < threads; i++)
+        pthread_create(&thread[i], NULL, run, (void *)kind);
+    pthread_create(&thread[60], NULL, for_ever, NULL);
+    if (!strcmp(kind, "signal"))
+        pthread_create(&thread[61], NULL, interrupts, &thread[0]);
+}
+
+#endif

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# replay --clock=recorded: the allocator's threads and clocks see the time of
+# the trace, whatever they wait with; a clock of an allocator's own is named.
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$replay"
+[ "${TCM_SANITIZED:-no}" = no ] ||
+    skip_all "the sanitizers' runtime has functions of these names"
+source=$here/replay/replay_clock.c
+for kind in PROGRAM TSC KERNEL WAITS; do
+    flags="-fPIC -shared"
+    name=$(echo $kind | tr '[:upper:]' '[:lower:]').so
+    [ $kind != PROGRAM ] || flags=
+    # shellcheck disable=SC2086
+    $CC -O1 -D_GNU_SOURCE $flags -fno-builtin -DDO_$kind -o "$name" "$source" -pthread \
+        2>"$err" || rm -f "$name"
+done
+[ -e program.so ] && [ -e waits.so ] || skip_all "no program can be made here"
+mv program.so program
+record t.lz4 ./program 1.5
+check "a trace" test -s t.lz4
+
+# value NAME: of what the library wrote at the end.
+value() { sed -n "s/^$1 //p" told; }
+between() {
+    if [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; then
+        pass "$1"
+    else
+        note "got $2, want $3 to $4"
+        fail "$1"
+    fi
+}
+
+# --- Each way to wait ---------------------------------------------------------
+
+for mode in none real; do
+    for kind in nanosleep usleep absolute boottime cond cond_monotonic \
+        cond_clock mutex sem poll select epoll futex signal; do
+        rm -f told
+        timeout 60 env CLOCK_WAIT=$kind CLOCK_OUT=told \
+            LD_PRELOAD="$work/waits.so" "$replay" --clock=recorded \
+            --threads=$mode --json j t.lz4 >"$out" 2>"$err"
+        is "$mode, $kind: exit status" $? 0
+        # The library's own life is longer than the replay.
+        passed=$(value monotonic_ms)
+        at_least "$mode, $kind: recorded time passed" "$passed" 1500
+        between "$mode, $kind: all clocks as far" \
+            "$(value realtime_ms)" $((passed - 5)) $((passed + 5))
+        if [ $kind = signal ]; then
+            at_least "$mode, $kind: interrupted" "$(value interrupted)" 1
+        else
+            between "$mode, $kind: so many waits" "$(value waits)" \
+                $((passed * 9 / 10 / 20 - 1)) $((passed / 20 + 1))
+        fi
+        is "$mode, $kind: no other end" "$(value wrong)" 0
+        is "$mode, $kind: never back" "$(value backwards)" 0
+        is "$mode, $kind: nobody is late" "$(json j clock_stragglers)" 0
+        at_least "$mode, $kind: waits that ended" \
+            "$(json j clock_served)" 10
+    done
+done
+
+# Many waits at once, and none of them hangs.
+timeout 60 env CLOCK_WAIT=cond CLOCK_THREADS=50 CLOCK_OUT=told \
+    LD_PRELOAD="$work/waits.so" "$replay" --clock=recorded --json j t.lz4 \
+    >"$out" 2>"$err"
+is "50 threads: exit status" $? 0
+between "50 threads: so many waits" "$(value waits)" \
+    $(($(value monotonic_ms) * 40 / 20 - 50)) \
+    $(($(value monotonic_ms) * 50 / 20 + 50))
+
+# A pause is not waited for.
+rm -f told
+record long.lz4 ./program 4
+LD_PRELOAD='' "$replay" --clock=recorded --json j long.lz4 >"$out" 2>"$err"
+at_least "a pause takes no real time" 1500 \
+    $(($(json j elapsed_ns) / 1000000))
+at_least "the trace has it" $(($(json j recorded_ns) / 1000000)) 3900
+like "the report says so" "$out" '^recorded clock +[0-9.]+ s passed'
+
+# --- What it goes with --------------------------------------------------------
+
+"$replay" --clock=recorded --timeline tl.csv --timeline-step=20ms --check \
+    --latency --json j t.lz4 >"$out" 2>"$err"
+is "with --timeline, --check, --latency" $? 0
+at_least "moments within the pause" \
+    "$(awk -F, 'NR > 1 && $3 > 3e8 && $3 < 1.3e9' tl.csv | wc -l)" 10
+"$replay" --clock=recorded --repeat 2 t.lz4 >"$out" 2>"$err"
+is "with --repeat" $? 0
+"$replay" --clock=recorded --max-idle=100ms --json j t.lz4 >"$out" 2>"$err"
+is "with --max-idle" $? 0
+
+"$replay" --clock=recorded --json j \
+    "$top_srcdir/tests/data/formats/rep" >"$out" 2>"$err"
+like "a trace without times" "$err" 'no times'
+fails_with "with --speed" 2 "$replay" --clock=recorded --speed=1 t.lz4
+like "with --speed: said" "$err" 'clock=recorded.*--speed'
+fails_with "another clock" 2 "$replay" --clock=wall t.lz4
+like "another clock: what there is" "$err" '"wall".*real.*recorded'
+
+# --- Clocks of an allocator's own ---------------------------------------------
+
+# names LIBRARY KEY: the JSON has the library under KEY.
+names() {
+    [ -e "$1" ] || {
+        skip "$1" "it cannot be made here"
+        return
+    }
+    LD_PRELOAD=$work/$1 "$replay" --clock=recorded --json j t.lz4 \
+        >"$out" 2>"$err"
+    is "$1: exit status" $? 0
+    if [ "$(json j "$2")" = "" ] &&
+        grep -q '^not looked at' "$out"; then
+        skip "$1 is named" "not to be looked at here"
+        return
+    fi
+    is "$1 is named" "$(json j "$2")" "$1"
+    like "$1: in the report" "$out" "^not under it +$1: "
+}
+case $(uname -m) in
+x86_64)
+    names tsc.so clock_reads_counter
+    names kernel.so clock_asks_kernel
+    ;;
+*) skip "clocks of an allocator's own" "test libraries are for x86-64" ;;
+esac
+for library in "" "$minimal" libjemalloc.so.2 libmimalloc.so.2; do
+    [ -z "$(LD_PRELOAD=$library true 2>&1)" ] || continue
+    LD_PRELOAD=$library "$replay" --clock=recorded t.lz4 >"$out" 2>"$err"
+    is "${library##*/}: replays" $? 0
+    is "${library##*/} is under the clock" "$(grep -c '^not under' "$out")" 0
+done
+tap_end
