@@ -213,6 +213,7 @@ struct format_type {
     X(wee_alloc)                                                               \
     X(cmt_text)                                                                \
     X(ltrace)                                                                  \
+    X(bpftrace)                                                                \
     X(mwrap)                                                                   \
     X(webkit_ops)                                                              \
     X(cmt)                                                                     \

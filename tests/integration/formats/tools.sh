@@ -96,4 +96,19 @@ if have ltrace && ltrace -o log true >/dev/null 2>&1; then
 else
     skip "ltrace" "it is not installed, or may not trace"
 fi
+
+# bpftrace prints lines of several processors, which sort puts into order.
+script=$top_srcdir/malloc-trace-replay/formats/malloc_calls.bt
+if have bpftrace && timeout 60 bpftrace -q -c /bin/true \
+    -e 'uretprobe:libc:malloc /pid == cpid/ { @n = 1; }' >/dev/null 2>&1; then
+    timeout 60 bpftrace -q -o lines -c "$target" "$script" >/dev/null 2>&1
+    sort -n -s lines >log
+    "$malloc_trace" convert -q log p 2>"$err"
+    recorded bpftrace "lines of malloc_calls.bt" $?
+    is "bpftrace: no line is strange" \
+        "$(grep -c 'unreadable\|not a line\|lost' said)" 0
+    like "bpftrace: two threads" text '^thread 2 starts, kernel id '
+else
+    skip "bpftrace" "it is not installed, or may not trace"
+fi
 tap_end
