@@ -203,7 +203,8 @@ static bool run_once(struct repeat *r, int result, int messages) {
     if (!tool_child_run(&what, 0, &end))
         return false;
     if (end.error != 0) {
-        tool_error("cannot run again: %s", strerror(end.error));
+        tool_error("cannot execute this program again: %s",
+                   strerror(end.error));
         return false;
     }
     int status = WIFSIGNALED(end.status) ? 128 + WTERMSIG(end.status)

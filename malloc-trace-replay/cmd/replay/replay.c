@@ -362,7 +362,7 @@ static void tell_statistics(struct run *r, const struct replay_options *o) {
         return;
     if (!replay_calls_statistics(&r->exec.calls, r->statistics_fd, is_json)) {
         replay_calls_name(&r->exec.calls);
-        tool_warn("--allocator-stats: %s says nothing of itself",
+        tool_warn("--allocator-stats: %s has no statistics",
                   r->exec.calls.name);
     }
     if (file != NULL && close(r->statistics_fd) != 0)
@@ -423,10 +423,9 @@ static int run_tell(const struct run *r) {
     for (uint32_t i = 0; i < f->notices && i < REPLAY_NOTICES; i++)
         tool_warn("%s", f->notice[i]);
     if (f->notices > REPLAY_NOTICES)
-        tool_warn("%s more %s",
+        tool_warn("%s more message%s of this kind",
                   tool_text_count(&a, f->notices - REPLAY_NOTICES),
-                  f->notices - REPLAY_NOTICES == 1 ? "place like this"
-                                                   : "places like these");
+                  replay_plural(f->notices - REPLAY_NOTICES));
     if (f->unknown_blocks != 0 || f->lost_frees != 0)
         tool_warn("left out: %s operation%s on blocks whose allocation is "
                   "missing; freed late: %s block%s whose free is missing",

@@ -120,7 +120,7 @@ static bool become_run(struct replay_options *o) {
         o->log = log;
     }
     if (!good)
-        (void)tool_usage_error("a name is too long");
+        (void)tool_usage_error("a file name is too long for --repeat");
     return good;
 }
 
@@ -157,8 +157,8 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         {.name = "skew",
          .value = "TIME",
          .help = "with real: how far in recorded time threads may run apart, "
-                 "from 1ms; inf: only blocks that pass from one to another "
-                 "order them. Default: 1ms",
+                 "from 1ms; inf: only hand-overs of blocks order them. "
+                 "Default: 1ms",
          .take = parse_skew,
          .ctx = &out->order.skew,
          .expects = "a time from 1ms on, the length of a window, or inf",
@@ -191,22 +191,23 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .given = &out->has_max_idle},
         {.name = "think",
          .value = "WHAT",
-         .help = "with real: recorded, to spread operations over the time that "
-                 "they took; none. Default: none",
+         .help =
+             "with real: recorded, to spread operations over their recorded "
+             "time; none. Default: none",
          .word = &think,
          .words = thinks,
          .given = &out->has_think},
         {.name = "touch",
          .value = "WHAT",
-         .help = "what is written to a block: auto (the first 8 bytes below 4 "
-                 "KiB, of larger ones all, or what the trace says was "
-                 "present), none, first (8 bytes), page (a byte a page), all; "
-                 "use: as auto, and blocks are read when they are freed. "
-                 "Default: auto",
+         .help =
+             "bytes written to a block: auto (the first 8 bytes of blocks "
+             "below 4 KiB, all or the present bytes of larger ones), none, "
+             "first (8 bytes), page (a byte a page), all; use: as auto, and "
+             "blocks are read when they are freed. Default: auto",
          .word = &touch,
          .words = touches},
         {.name = "check",
-         .help = "verify all that the allocator does; not for times",
+         .help = "verify every call of the allocator; times mean nothing then",
          .flag = &out->check},
         {.name = "timeline",
          .value = "FILE",
@@ -215,19 +216,19 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .text = &out->timeline},
         {.name = "timeline-step",
          .value = "N",
-         .help = "a moment every N operations, or N ms (as 5ms)",
+         .help = "a row every N operations, or every N of recorded time (5ms)",
          .take = parse_step,
          .ctx = out,
          .expects = "a number of operations, or a time such as 5ms, from 1 on"},
         {.name = "log",
          .value = "FILE",
-         .help = "write the calls to FILE, with the addresses that came back; "
-                 "not with real",
+         .help = "write the calls to FILE, with the addresses that they "
+                 "returned; not with real",
          .text = &out->log},
         {.name = "latency",
          .value = "1/N",
          .value_optional = true,
-         .help = "the time of single calls, of one in N (2048)",
+         .help = "time single calls, one in N (default: 2048)",
          .take = parse_latency,
          .ctx = &out->latency_stride,
          .expects = "1/N with N from 1 on",
@@ -235,26 +236,27 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         {.name = "allocator-stats",
          .value = "FILE",
          .value_optional = true,
-         .help = "what the allocator says of itself at the end, on stderr or "
-                 "in FILE",
+         .help =
+             "write the allocator's own statistics at the end, to stderr or "
+             "FILE",
          .text = &out->statistics_file,
          .given = &out->statistics},
         {.name = "summary",
          .value = "FORM",
-         .help = "trace_run: the lines that dj/malloc's trace_run prints",
+         .help = "trace_run: print the lines of dj/malloc's trace_run",
          .words = summaries,
          .given = &out->trace_run},
         {.name = "repeat",
          .value = "N",
-         .help = "N runs, each a new process; least, median and most of their "
-                 "figures",
+         .help = "make N runs, each a new process; least, median and most of "
+                 "their figures",
          .count = &out->repeat,
          .least = 1,
          .most = 1000000},
         {.letter = 's',
          .name = "sleep",
          .value = "TIME",
-         .help = "sleep TIME long after the report; with -TIME until a signal "
+         .help = "sleep for TIME after the report; with -TIME until a signal "
                  "comes",
          .take = parse_sleep,
          .ctx = &out->hold_ns,
@@ -277,14 +279,14 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         .about = "Runs the requests of traces (of stdin without FILE; "
                  "processed or raw, plain or compressed, also of the formats "
                  "that malloc-trace convert reads) against the malloc of this "
-                 "process, which LD_PRELOAD chooses, and reports what that "
-                 "took.",
+                 "process, which LD_PRELOAD chooses, and reports time and "
+                 "memory.",
         .opts = opts,
-        .quiet = "no report and no progress, but what is wrong",
-        .notes = "Exit status: 0 success; 1 system error, or no processed "
-                 "trace; 2 usage; 3 something of the trace is missing, or "
-                 "SIGINT or SIGTERM came; the rest was replayed; 5 --check "
-                 "found the allocator at fault."};
+        .quiet = "no report and no progress, only errors",
+        .notes = "Exit status: 0 success; 1 system error, or no trace; 2 "
+                 "usage; 3 a part of the trace is missing, or SIGINT or "
+                 "SIGTERM came, and the rest was replayed; 5 --check found the "
+                 "allocator at fault."};
     out->order.max_idle_ns = UINT64_MAX;
     bool good = tool_opts_parse(o, &command, argc, argv);
     if (has_mode)
@@ -293,6 +295,59 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
     out->order.spread = think != 0;
     out->order.clock = clock != 0;
     return good;
+}
+
+/* Checks options that exclude or need others. False: after a message. */
+static bool check_together(struct replay_options *o) {
+    if (o->timeline != NULL && tool_file_is_stdout(o->timeline)) {
+        (void)tool_usage_error("--timeline needs a file");
+        return false;
+    }
+    if (o->log != NULL && o->repeat != 0 && tool_file_is_stdout(o->log)) {
+        (void)tool_usage_error("--log with --repeat needs a file");
+        return false;
+    }
+    if (o->trace_run && o->repeat != 0) {
+        (void)tool_usage_error("--summary is not for --repeat");
+        return false;
+    }
+    if (o->trace_run) { /* its averages are over all calls */
+        o->latency = true;
+        o->latency_stride = 0;
+        if (o->threads == REPLAY_THREADS_DEFAULT && o->log == NULL)
+            o->threads = REPLAY_THREADS_REAL;
+    }
+    if (o->log != NULL && o->threads == REPLAY_THREADS_REAL) {
+        (void)tool_usage_error("--log is not for --threads=real");
+        return false;
+    }
+    if (o->timeline_step != 0 && o->timeline == NULL) {
+        (void)tool_usage_error("--timeline-step is for --timeline");
+        return false;
+    }
+    return true;
+}
+
+/* Checks that no output is an input, or written twice. False: after a
+   message. */
+static bool check_outputs(const struct replay_options *o) {
+    static const char *const standard[] = {"-"};
+    const char *const *in =
+        o->files == 0 ? standard : (const char *const *)o->file;
+    int ins = o->files == 0 ? 1 : o->files;
+    const char *outs[4];
+    int n = 0;
+    if (o->timeline != NULL)
+        outs[n++] = o->timeline;
+    if (o->log != NULL)
+        outs[n++] = o->log;
+    if (o->statistics_file != NULL)
+        outs[n++] = o->statistics_file;
+    if (n != 0 && o->json != NULL)
+        outs[n++] = o->json;
+    if (n != 0 && tool_files_collide(outs, n, in, ins))
+        return false;
+    return !tool_files_collide_text(o->json, in, ins);
 }
 
 bool replay_options_parse(int argc, char **argv, struct replay_options *out,
@@ -304,13 +359,12 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     }
     if (out->probes)
         return true;
-    if (!check_order(out)) {
-        *status = TOOL_USAGE;
+    *status = TOOL_USAGE;
+    if (!check_order(out))
         return false;
-    }
     if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {
-        *status =
-            tool_usage_error("no FILE given, and standard input is a terminal");
+        (void)tool_usage_error(
+            "no FILE given, and standard input is a terminal");
         return false;
     }
     out->file = o.operand;
@@ -318,52 +372,9 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     /* The process that made this one checked the rest. */
     if (out->decodes)
         return true;
-    static const char *const standard[] = {"-"};
-    const char *const *in =
-        out->files == 0 ? standard : (const char *const *)o.operand;
-    *status = TOOL_USAGE;
     if (out->is_run != NULL)
         return become_run(out);
     if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
         return false;
-    int ins = out->files == 0 ? 1 : out->files;
-    if (out->timeline != NULL && tool_file_is_stdout(out->timeline)) {
-        (void)tool_usage_error("--timeline needs a file");
-        return false;
-    }
-    if (out->log != NULL && out->repeat != 0 && tool_file_is_stdout(out->log)) {
-        (void)tool_usage_error("--log with --repeat needs a file");
-        return false;
-    }
-    if (out->trace_run && out->repeat != 0) {
-        (void)tool_usage_error("--summary is not for --repeat");
-        return false;
-    }
-    if (out->trace_run) { /* its averages are over all calls */
-        out->latency = true;
-        out->latency_stride = 0;
-        if (out->threads == REPLAY_THREADS_DEFAULT && out->log == NULL)
-            out->threads = REPLAY_THREADS_REAL;
-    }
-    if (out->log != NULL && out->threads == REPLAY_THREADS_REAL) {
-        (void)tool_usage_error("--log is not for --threads=real");
-        return false;
-    }
-    const char *outs[4];
-    int n = 0;
-    if (out->timeline != NULL)
-        outs[n++] = out->timeline;
-    if (out->log != NULL)
-        outs[n++] = out->log;
-    if (out->statistics_file != NULL)
-        outs[n++] = out->statistics_file;
-    if (n != 0 && out->json != NULL)
-        outs[n++] = out->json;
-    if (n != 0 && tool_files_collide(outs, n, in, ins))
-        return false;
-    if (out->timeline_step != 0 && out->timeline == NULL) {
-        (void)tool_usage_error("--timeline-step is for --timeline");
-        return false;
-    }
-    return !tool_files_collide_text(out->json, in, ins);
+    return check_together(out) && check_outputs(out);
 }

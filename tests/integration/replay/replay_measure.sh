@@ -152,7 +152,7 @@ fi
 [ $(($(json j user_ns) + $(json j system_ns))) -gt 0 ]
 result "processor time by the system's account" $?
 like "in the report" "$out" \
-    '^of the system +user .*, system .*, [0-9,]+ faults, [0-9,]+ switches$'
+    '^system use +user .*, system .*, [0-9,]+ faults, [0-9,]+ switches$'
 average=$(($(json j avg_rss_bytes) - $(json j start_rss_bytes)))
 note "on average it grew by $average"
 [ "$average" -gt 0 ] && [ "$average" -lt "$grown" ]

@@ -100,7 +100,7 @@ void *malloc(size_t n) { return __libc_malloc(n); }' >silent.c &&
     $CC -O1 -fno-builtin -fPIC -shared -o silent.so silent.c 2>"$err"; then
     LD_PRELOAD=./silent.so "$replay" --allocator-stats p.p >"$out" 2>"$err"
     is "an allocator without such a function" $? 0
-    like "is said to have none" "$err" "silent.so.* says nothing of itself"
+    like "is said to have none" "$err" "silent.so.* has no statistics"
 fi
 
 fails_with "a file that cannot be written" 1 "$replay" \

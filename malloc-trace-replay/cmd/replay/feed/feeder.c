@@ -118,7 +118,7 @@ static void warn_of_peak(struct feeder *f, const char *name) {
     if (all_written && peak > f->there.room_bytes)
         snprintf(text, REPLAY_NOTICE_SIZE,
                  "%s: the peak of live blocks is %s, and they are written, but "
-                 "only %s are there (%s): replay will stop before that",
+                 "only %s are available (%s): replay will stop before the peak",
                  name != NULL ? name : "standard input",
                  tool_text_bytes(&a, peak),
                  tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
@@ -142,8 +142,8 @@ static bool fits(struct feeder *f) {
         return !f->gave_up;
     feed_fail(f,
               "%s: near operation %s: live blocks, which are written "
-              "(--touch=%s), need more than the %s that are there (%s); "
-              "stopped before the system does (--touch=none writes nothing)",
+              "(--touch=%s), need more than the available %s (%s); stopped "
+              "before the kernel kills a process (--touch=none writes nothing)",
               f->name, tool_text_count(&a, f->t.ops - f->first.ops),
               replay_touch_name(f->touch),
               tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
@@ -274,8 +274,8 @@ static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
 
 /* Reports the loss of the rest of a stored frame. */
 static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
-    feed_damage(f, "%s: byte %llu: %s %s, %llu stored bytes are without use",
-                f->name, (unsigned long long)item->file_offset,
+    feed_damage(f, "%s: byte %llu: %s %s, %llu stored bytes are lost", f->name,
+                (unsigned long long)item->file_offset,
                 tool_input_frame_name(f->ops.in), item->problem,
                 (unsigned long long)item->skipped);
 }

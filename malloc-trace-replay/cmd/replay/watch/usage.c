@@ -133,7 +133,7 @@ static bool counted_any(const struct usage *u) {
 static const char *usage_reason(const struct usage *u) {
     switch (u->error) {
     case 0:
-        return "the processor's counters are taken";
+        return "the processor's counters are in use";
     case EACCES:
     case EPERM:
         return "not permitted (/proc/sys/kernel/perf_event_paranoid)";
@@ -172,7 +172,7 @@ static void usage_print(const struct replay_watch *w, const void *state,
     struct tool_text a, b, c, d;
     (void)w;
     fprintf(out,
-            "of the system     user %s, system %s, %s faults, %s switches\n",
+            "system use        user %s, system %s, %s faults, %s switches\n",
             tool_text_ns(&a, user_ns(u)), tool_text_ns(&b, system_ns(u)),
             tool_text_count(&c, between(u->first.ru_minflt, u->last.ru_minflt)),
             tool_text_count(
