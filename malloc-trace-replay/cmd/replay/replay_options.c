@@ -71,6 +71,18 @@ static bool parse_sleep(void *ctx, const char *text) {
     return true;
 }
 
+/* Sets the options that a summary of trace_run implies: its averages are over
+   all calls, and its threads are real ones. The decoding process needs these,
+   too. */
+static void apply_summary(struct replay_options *o) {
+    if (!o->trace_run)
+        return;
+    o->latency = true;
+    o->latency_stride = 0;
+    if (o->threads == REPLAY_THREADS_DEFAULT && o->log == NULL)
+        o->threads = REPLAY_THREADS_REAL;
+}
+
 /* Checks the options of order and time. False: they contradict each other. */
 static bool check_order(struct replay_options *o) {
     struct replay_order *order = &o->order;
@@ -311,12 +323,6 @@ static bool check_together(struct replay_options *o) {
         (void)tool_usage_error("--summary is not for --repeat");
         return false;
     }
-    if (o->trace_run) { /* its averages are over all calls */
-        o->latency = true;
-        o->latency_stride = 0;
-        if (o->threads == REPLAY_THREADS_DEFAULT && o->log == NULL)
-            o->threads = REPLAY_THREADS_REAL;
-    }
     if (o->log != NULL && o->threads == REPLAY_THREADS_REAL) {
         (void)tool_usage_error("--log is not for --threads=real");
         return false;
@@ -360,6 +366,7 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     if (out->probes)
         return true;
     *status = TOOL_USAGE;
+    apply_summary(out);
     if (!check_order(out))
         return false;
     if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {

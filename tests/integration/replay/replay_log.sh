@@ -95,9 +95,15 @@ END
 peak=$(json j peak_live_bytes)
 is "the ideal RSS is the peak of live bytes" \
     "$(sed -n 's/ Kb Max Ideal RSS//p' said | tr -d ,)" $((peak / 1024))
-calls=$(sed -nE 's/^Avg .* in +([0-9,]+) calls$/\1/p' said | tr -d , |
-    awk '{ n += $1 } END { print n }')
-is "all calls are counted" "$calls" "$(json j ops)"
+# calls_said FILE: how many calls the averages in FILE are over.
+calls_said() {
+    sed -nE 's/^Avg .* in +([0-9,]+) calls$/\1/p' "$1" | tr -d , |
+        awk '{ n += $1 } END { print n }'
+}
+is "all calls are counted" "$(calls_said said)" "$(json j ops)"
+check "real threads by default" "$replay" --json j --summary=trace_run "$trace"
+is "these count all calls, too" "$(calls_said "$out"),$(json j threads_mode)" \
+    "$(json j ops),real"
 like "sums have their widths" said '^Avg free time: [ 0-9,]{8} in [ 0-9,]{10} calls$'
 fails_with "no other form" 2 "$replay" --summary=short "$trace"
 tap_end
