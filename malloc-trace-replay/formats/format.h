@@ -203,6 +203,7 @@ struct format_type {
     X(gperftools)                                                              \
     X(dj)                                                                      \
     X(wl)                                                                      \
+    X(heaptrack)                                                               \
     X(dj_text)                                                                 \
     X(malloc_bench)                                                            \
     X(android)                                                                 \

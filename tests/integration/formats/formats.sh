@@ -172,6 +172,12 @@ fails_with "a free of what was never made" 3 "$malloc_trace" convert -q --to tex
 is "is the only one" "$(grep -c warning "$err")" 2 # and that something lacks
 is "those behind it are kept" "$(tail -n 1 got)" "end: 2 operations, 0 live"
 
+printf 'v 10600 4\nX prog\n+ 18 1 10\n- 10\n' >odd
+fails_with "a heaptrack file of a later version" 1 "$malloc_trace" convert odd \
+    none
+like "is refused" "$err" "odd: line 1: file format later than version 3"
+check "and leaves nothing" test ! -e none
+
 # zip_u16 NUMBER, zip_file: android.times as it is, in a zip file.
 zip_u16() {
     # shellcheck disable=SC2059

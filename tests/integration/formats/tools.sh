@@ -97,6 +97,26 @@ else
     skip "ltrace" "it is not installed, or may not trace"
 fi
 
+# heaptrack records a realloc as a free and an allocation, and no memalign, so
+# that the raw recording has a free of an unknown block.
+if have heaptrack && unpacks zstd && unpacks gzip; then
+    sed '/100006/d; s/ .*//' want >want_heaptrack
+    for raw in -r ""; do
+        rm -f recording*
+        # shellcheck disable=SC2086
+        heaptrack $raw -o recording "$target" >/dev/null 2>&1
+        status=3
+        [ -n "$raw" ] || status=0
+        fails_with "heaptrack $raw: converted" $status "$malloc_trace" convert \
+            --to text recording* text
+        like "heaptrack $raw: its format" "$err" "from heaptrack recording"
+        calls text | sed '/100006/d; s/ .*//' >got
+        check "heaptrack $raw: the calls of the target" diff want_heaptrack got
+    done
+else
+    skip "heaptrack" "it is not installed, or what unpacks its files"
+fi
+
 # bpftrace prints lines of several processors, which sort puts into order.
 script=$top_srcdir/malloc-trace-replay/formats/malloc_calls.bt
 if have bpftrace && timeout 60 bpftrace -q -c /bin/true \
