@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/files.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_file.h"
 #include "base/raw_io.h"
@@ -242,6 +243,7 @@ void tool_file_drop(struct tool_file_new *n) {
 bool tool_file_keep(struct tool_file_new *n) {
     if (n->folder < 0)
         return true;
+    TCM_ASSERT(n->temp[0] != '\0' && n->name[0] != '\0');
     bool good = renameat(n->folder, n->temp, n->folder, n->name) == 0;
     int error = errno;
     tool_file_drop(n);

@@ -25,6 +25,18 @@ static bool is_option(const struct tool_opt *t) {
     return t->letter != 0 || t->name != NULL;
 }
 
+/* Tells whether T is a row as struct tool_opt describes it. */
+static bool is_valid_row(const struct tool_opt *t) {
+    int destinations =
+        (t->flag != NULL) + (t->text != NULL || t->words != NULL) +
+        (t->count != NULL) + (t->ns != NULL) + (t->number != NULL) +
+        (t->ratio != NULL) + (t->list != NULL) + (t->take != NULL);
+    if (!is_option(t))
+        return destinations == 0 && t->help != NULL;
+    return destinations == 1 && (t->flag != NULL) == (t->value == NULL) &&
+           (t->most == 0 || t->least <= t->most) && t->low <= t->high;
+}
+
 /* Prints TEXT, wrapped into lines that begin in COLUMN, where the output is
    now. Keeps the newlines of TEXT. */
 static void print_wrapped(const char *text, size_t column) {
@@ -381,6 +393,8 @@ bool tool_opts_parse(struct tool_opts *o, const struct tool_command *c,
                      int argc, char **argv) {
     struct parser p = {.o = o, .c = c, .argc = argc, .argv = argv, .next = 1};
     *o = (struct tool_opts){.operand = argv + 1};
+    for (const struct tool_opt *t = c->opts; !is_end(t); t++)
+        TCM_ASSERT(is_valid_row(t));
     while (p.next < argc) {
         const char *word = argv[p.next];
         if (strcmp(word, "--") == 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/shared_library.h"
 
+#include "base/check.h"
 #include "common/files.h"
 #include "common/main.h"
 
@@ -69,6 +70,7 @@ bool tool_preload_link(char path[PATH_MAX], char link[PATH_MAX]) {
              name != NULL ? name + 1 : path);
     for (char *p; (p = strpbrk(link, NOT_FOR_PRELOAD)) != NULL;)
         *p = '_';
+    TCM_ASSERT(preload_can_name(link));
     if (symlink(path, link) != 0) {
         tool_error("cannot make %s: %s", link, strerror(errno));
         rmdir(folder);

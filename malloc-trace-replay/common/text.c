@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/text.h"
 
+#include "base/check.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@ const char *tool_text_count(struct tool_text *t, uint64_t n) {
 
 /* N / UNIT, rounded, halves up; N / UNIT < 2^64 - 1. */
 static uint64_t nearest(unsigned __int128 n, uint64_t unit) {
+    TCM_ASSERT(unit != 0 && n / unit < UINT64_MAX);
     return (uint64_t)((n + unit / 2) / unit);
 }
 

@@ -2,6 +2,7 @@
 #include "common/unpack.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "traceformat/varint.h"
 
 #include <stdlib.h>
@@ -167,6 +168,7 @@ static uint32_t zip_u32(const uint8_t *p) {
 /* Gathers up to ROOM bytes in Z->bytes. Returns how many it took. */
 static size_t zip_gather(struct zip *z, size_t room, const uint8_t *from,
                          size_t n) {
+    TCM_ASSERT(z->have <= room && room <= sizeof(z->bytes));
     size_t piece = tcm_min_u64(n, room - z->have);
     memcpy(z->bytes + z->have, from, piece);
     z->have += piece;
@@ -501,10 +503,12 @@ void tool_unpack_free(struct tool_unpack *u) {
 enum mtf_status tool_unpack_some(struct tool_unpack *u, const uint8_t *from,
                                  size_t *taken, bool at_end, void *to,
                                  size_t *got) {
+    size_t n = *taken, room = *got;
     if (u->status == MTF_OK)
         u->status = u->some(u, from, taken, at_end, to, got);
     else
         *taken = *got = 0;
+    TCM_ASSERT(*taken <= n && *got <= room);
     return u->status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pages/page.h"
 
+#include "base/check.h"
 #include "base/utf8.h"
 #include "common/main.h"
 #include "pages/page.h"
@@ -22,6 +23,7 @@ static const char policy[] =
     "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
 
 static void put_head(struct tool_page *p, const char *title) {
+    p->has_data = p->in_data = p->in_plot = false;
     tool_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
     tool_page_put(p, head);
     if (p->script == NULL)
@@ -70,6 +72,7 @@ bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
 }
 
 bool tool_page_close(struct tool_page *p, bool good) {
+    TCM_ASSERT(!good || (!p->in_data && !p->in_plot));
     if (p->script != NULL) {
         tool_page_putf(p, "<script src=\"%s\"></script>\n", p->script);
     } else {
@@ -99,11 +102,13 @@ bool tool_page_close(struct tool_page *p, bool good) {
 /* --- Markup and text ------------------------------------------------------ */
 
 void tool_page_put(struct tool_page *p, const char *markup) {
+    TCM_ASSERT(!p->in_data);
     fputs(markup, p->out);
 }
 
 void tool_page_putf(struct tool_page *p, const char *fmt, ...) {
     va_list list;
+    TCM_ASSERT(!p->in_data);
     va_start(list, fmt);
     vfprintf(p->out, fmt, list);
     va_end(list);
@@ -129,6 +134,7 @@ static const char *escape_of(unsigned char c) {
 
 void tool_page_text(struct tool_page *p, const char *text) {
     size_t left = strlen(text);
+    TCM_ASSERT(!p->in_data);
     for (const unsigned char *at = (const unsigned char *)text; left != 0;) {
         size_t n = tcm_utf8_length(at, left);
         bool is_plain = *at == '\n' || *at == '\t' ||
@@ -165,11 +171,15 @@ static void put_data(void *ctx, const char *text, size_t length) {
 
 struct tool_json *tool_page_data(struct tool_page *p) {
     tool_page_put(p, "<script type=\"application/json\" id=\"data\">\n");
+    TCM_ASSERT(!p->has_data && !p->in_plot);
+    p->has_data = p->in_data = true;
     tool_json_open_sink(&p->json, put_data, p);
     return &p->json;
 }
 
 void tool_page_data_end(struct tool_page *p) {
     (void)tool_json_close(&p->json);
+    TCM_ASSERT(p->in_data);
+    p->in_data = false;
     tool_page_put(p, "</script>\n");
 }

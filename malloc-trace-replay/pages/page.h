@@ -33,6 +33,9 @@ struct tool_page {
     const char *script; /* address of the script; NULL: it is in the page */
     struct tool_file_new file;
     struct tool_json json;
+    bool has_data; /* tool_page_data was called */
+    bool in_data;  /* and tool_page_data_end was not */
+    bool in_plot;  /* between tool_plot_begin and tool_plot_end */
 };
 
 /* Opens PATH, "-" for stdout, and writes the page's head. PATH must stay valid.

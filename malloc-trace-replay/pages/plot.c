@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pages/plot.h"
 
+#include "base/check.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +108,8 @@ const char *tool_tick_ns(char text[32], double v) {
 
 void tool_plot_begin(struct tool_page *p, const char *class_name,
                      const char *label, const char *data) {
+    TCM_ASSERT(!p->in_plot);
+    p->in_plot = true;
     tool_page_putf(p,
                    "<div class=\"plot %s\"%s><svg role=\"img\" aria-label=\"",
                    class_name, data);
@@ -114,6 +118,8 @@ void tool_plot_begin(struct tool_page *p, const char *class_name,
 }
 
 void tool_plot_end(struct tool_page *p) {
+    TCM_ASSERT(p->in_plot);
+    p->in_plot = false;
     tool_page_put(p, "</svg></div>\n");
 }
 
@@ -208,4 +214,6 @@ void tool_plot_spread(double *y, size_t *room, size_t n, double gap, double low,
         y[room[i]] = most;
         most -= gap;
     }
+    for (size_t i = 1; i < n; i++)
+        TCM_ASSERT(y[room[i - 1]] <= y[room[i]]);
 }

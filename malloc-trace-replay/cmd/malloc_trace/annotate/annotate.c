@@ -393,6 +393,7 @@ static void remove_block(struct annotate *a, const struct found *f) {
     struct tool_map_entry *e = tool_map_find(&a->place, f->block.address);
     if (e == NULL)
         return;
+    TCM_ASSERT(e->value - 1 < a->blocks && a->place.count <= a->blocks);
     a->block[e->value - 1].size = a->spare;
     a->spare = e->value;
     tool_map_remove(&a->place, e);

@@ -3,6 +3,7 @@
  * malloc-trace convert: makes processed traces of recordings and of traces of
  * other programs, and traces of other programs of either.
  */
+#include "base/check.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -191,6 +192,7 @@ static int open_input(struct convert *c) {
         return fail(c->in_name == NULL ? "standard input" : c->in_name,
                     strerror(errno));
     c->in = c->trace.in;
+    TCM_ASSERT(c->trace.import == NULL || c->trace.sorting == NULL);
     if (c->trace.import != NULL) {
         format_import_ahead(c->trace.import);
         if (c->strict)

@@ -741,6 +741,8 @@ void record_report_after(struct record_report *r, const char *command) {
         TCM_ASSERT(compare_known(&r->known[i - 1], &r->known[i]) <= 0);
     if (r->count != 0) {
         qsort(r->traces, r->count, sizeof(*r->traces), by_size);
+        for (size_t i = 1; i < r->count; i++)
+            TCM_ASSERT(by_size(&r->traces[i - 1], &r->traces[i]) <= 0);
         print_all(r, command);
         return;
     }
