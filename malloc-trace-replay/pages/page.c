@@ -22,20 +22,20 @@ static const char policy[] =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
     "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
 
-static void put_head(struct tool_page *p, const char *title) {
+static void put_head(struct page_writer *p, const char *title) {
     p->has_data = p->in_data = p->in_plot = false;
-    tool_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
-    tool_page_put(p, head);
+    page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
+    page_put(p, head);
     if (p->script == NULL)
-        tool_page_put(p, policy);
-    tool_page_element(p, "title", title);
-    tool_page_put(p, "\n<style>\n");
-    tool_page_put(p, page_css);
-    tool_page_put(p, "</style>\n</head>\n<body>\n");
+        page_put(p, policy);
+    page_element(p, "title", title);
+    page_put(p, "\n<style>\n");
+    page_put(p, page_css);
+    page_put(p, "</style>\n</head>\n<body>\n");
 }
 
-void tool_page_open_stream(struct tool_page *p, FILE *out, const char *title,
-                           const char *script) {
+void page_open_stream(struct page_writer *p, FILE *out, const char *title,
+                      const char *script) {
     p->path = "the page";
     p->out = out;
     p->is_stream = true;
@@ -44,7 +44,7 @@ void tool_page_open_stream(struct tool_page *p, FILE *out, const char *title,
     put_head(p, title);
 }
 
-bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
+bool page_open(struct page_writer *p, const char *path, const char *title) {
     p->path = path;
     p->is_stream = false;
     p->script = NULL;
@@ -71,16 +71,16 @@ bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
     return true;
 }
 
-bool tool_page_close(struct tool_page *p, bool good) {
+bool page_close(struct page_writer *p, bool good) {
     TCM_ASSERT(!good || (!p->in_data && !p->in_plot));
     if (p->script != NULL) {
-        tool_page_putf(p, "<script src=\"%s\"></script>\n", p->script);
+        page_putf(p, "<script src=\"%s\"></script>\n", p->script);
     } else {
-        tool_page_put(p, "<script>\n");
-        tool_page_put(p, page_js);
-        tool_page_put(p, "</script>\n");
+        page_put(p, "<script>\n");
+        page_put(p, page_js);
+        page_put(p, "</script>\n");
     }
-    tool_page_put(p, "</body>\n</html>\n");
+    page_put(p, "</body>\n</html>\n");
     int error = fflush(p->out) != 0 ? errno : 0;
     bool written = error == 0 && !ferror(p->out);
     if (p->out != stdout && !p->is_stream && fclose(p->out) != 0 && written) {
@@ -101,12 +101,12 @@ bool tool_page_close(struct tool_page *p, bool good) {
 
 /* --- Markup and text ------------------------------------------------------ */
 
-void tool_page_put(struct tool_page *p, const char *markup) {
+void page_put(struct page_writer *p, const char *markup) {
     TCM_ASSERT(!p->in_data);
     fputs(markup, p->out);
 }
 
-void tool_page_putf(struct tool_page *p, const char *fmt, ...) {
+void page_putf(struct page_writer *p, const char *fmt, ...) {
     va_list list;
     TCM_ASSERT(!p->in_data);
     va_start(list, fmt);
@@ -132,7 +132,7 @@ static const char *escape_of(unsigned char c) {
     return NULL;
 }
 
-void tool_page_text(struct tool_page *p, const char *text) {
+void page_text(struct page_writer *p, const char *text) {
     size_t left = strlen(text);
     TCM_ASSERT(!p->in_data);
     for (const unsigned char *at = (const unsigned char *)text; left != 0;) {
@@ -150,10 +150,10 @@ void tool_page_text(struct tool_page *p, const char *text) {
     }
 }
 
-void tool_page_element(struct tool_page *p, const char *tag, const char *text) {
-    tool_page_putf(p, "<%s>", tag);
-    tool_page_text(p, text);
-    tool_page_putf(p, "</%s>", tag);
+void page_element(struct page_writer *p, const char *tag, const char *text) {
+    page_putf(p, "<%s>", tag);
+    page_text(p, text);
+    page_putf(p, "</%s>", tag);
 }
 
 /* --- Figures -------------------------------------------------------------- */
@@ -161,7 +161,7 @@ void tool_page_element(struct tool_page *p, const char *tag, const char *text) {
 /* Escapes "<", which occurs in strings only, so that no string ends or changes
    the script element ("</script", "<!--"). */
 static void put_data(void *ctx, const char *text, size_t length) {
-    struct tool_page *p = ctx;
+    struct page_writer *p = ctx;
     for (size_t i = 0; i < length; i++)
         if (text[i] == '<')
             fputs("\\u003c", p->out);
@@ -169,17 +169,17 @@ static void put_data(void *ctx, const char *text, size_t length) {
             fputc(text[i], p->out);
 }
 
-struct tool_json *tool_page_data(struct tool_page *p) {
-    tool_page_put(p, "<script type=\"application/json\" id=\"data\">\n");
+struct tool_json *page_data(struct page_writer *p) {
+    page_put(p, "<script type=\"application/json\" id=\"data\">\n");
     TCM_ASSERT(!p->has_data && !p->in_plot);
     p->has_data = p->in_data = true;
     tool_json_open_sink(&p->json, put_data, p);
     return &p->json;
 }
 
-void tool_page_data_end(struct tool_page *p) {
+void page_data_end(struct page_writer *p) {
     (void)tool_json_close(&p->json);
     TCM_ASSERT(p->in_data);
     p->in_data = false;
-    tool_page_put(p, "</script>\n");
+    page_put(p, "</script>\n");
 }

@@ -26,43 +26,43 @@
 
 #include <stdio.h>
 
-struct tool_page {
+struct page_writer {
     const char *path;
     FILE *out;
     bool is_stream;     /* OUT belongs to the caller */
     const char *script; /* address of the script; NULL: it is in the page */
     struct tool_file_new file;
     struct tool_json json;
-    bool has_data; /* tool_page_data was called */
-    bool in_data;  /* and tool_page_data_end was not */
-    bool in_plot;  /* between tool_plot_begin and tool_plot_end */
+    bool has_data; /* page_data was called */
+    bool in_data;  /* and page_data_end was not */
+    bool in_plot;  /* between plot_begin and plot_end */
 };
 
 /* Opens PATH, "-" for stdout, and writes the page's head. PATH must stay valid.
    false: a message was printed. */
-bool tool_page_open(struct tool_page *p, const char *path, const char *title);
+bool page_open(struct page_writer *p, const char *path, const char *title);
 
 /* Writes the head of a page to OUT. The server of the page delivers its script,
    page_js, at the address SCRIPT, and decides what the page may fetch. */
-void tool_page_open_stream(struct tool_page *p, FILE *out, const char *title,
-                           const char *script);
+void page_open_stream(struct page_writer *p, FILE *out, const char *title,
+                      const char *script);
 
 /* Write markup, unescaped. */
-void tool_page_put(struct tool_page *p, const char *markup);
-void tool_page_putf(struct tool_page *p, const char *fmt, ...) TCM_PRINTF(2, 3);
+void page_put(struct page_writer *p, const char *markup);
+void page_putf(struct page_writer *p, const char *fmt, ...) TCM_PRINTF(2, 3);
 /* Writes text of an element, or of an attribute in double quotes, escaped. */
-void tool_page_text(struct tool_page *p, const char *text);
+void page_text(struct page_writer *p, const char *text);
 /* Writes <TAG>text</TAG>. */
-void tool_page_element(struct tool_page *p, const char *tag, const char *text);
+void page_element(struct page_writer *p, const char *tag, const char *text);
 
 /* Begins the page's figures: returns the JSON to write them to, until
-   tool_page_data_end. Once a page. */
-struct tool_json *tool_page_data(struct tool_page *p);
-void tool_page_data_end(struct tool_page *p);
+   page_data_end. Once a page. */
+struct tool_json *page_data(struct page_writer *p);
+void page_data_end(struct page_writer *p);
 
 /* Ends the page. GOOD false: discards it, and a file of its name stays. Returns
    false if GOOD is, or if something was not written, with a message. */
-bool tool_page_close(struct tool_page *p, bool good);
+bool page_close(struct page_writer *p, bool good);
 
 /* --- Style and scripts ---------------------------------------------------- */
 

@@ -18,38 +18,38 @@ static double round_step(double least) {
     return 10 * power;
 }
 
-static void add_tick(struct tool_axis *a, double v) {
-    if (a->ticks < TOOL_AXIS_TICKS)
+static void add_tick(struct plot_axis *a, double v) {
+    if (a->ticks < PLOT_AXIS_TICKS)
         a->tick[a->ticks++] = v;
 }
 
 /* Replaces a range that an axis cannot have by 1 to 10. */
 static void check_range(double *low, double *high, double least) {
-    if (*low >= least && *high <= TOOL_AXIS_MOST)
+    if (*low >= least && *high <= PLOT_AXIS_MOST)
         return;
     *low = 1;
     *high = 10;
 }
 
-void tool_axis_linear(struct tool_axis *a, double low, double high, double unit,
+void plot_axis_linear(struct plot_axis *a, double low, double high, double unit,
                       unsigned most) {
-    check_range(&low, &high, -TOOL_AXIS_MOST);
+    check_range(&low, &high, -PLOT_AXIS_MOST);
     if (!(high > low))
         high = low + (low == 0 ? unit : fabs(low) / 10);
-    *a = (struct tool_axis){.low = low, .high = high};
+    *a = (struct plot_axis){.low = low, .high = high};
     double step = round_step((high - low) / unit / most) * unit;
     /* + 0.0 turns -0 into 0 */
     double first = ceil(low / step - 1e-9) + 0.0;
-    for (int i = 0; i < TOOL_AXIS_TICKS; i++)
+    for (int i = 0; i < PLOT_AXIS_TICKS; i++)
         if ((first + i) * step <= high + step * 1e-9)
             add_tick(a, (first + i) * step);
 }
 
-void tool_axis_log(struct tool_axis *a, double low, double high) {
-    check_range(&low, &high, 1 / TOOL_AXIS_MOST);
+void plot_axis_log(struct plot_axis *a, double low, double high) {
+    check_range(&low, &high, 1 / PLOT_AXIS_MOST);
     if (!(high > low * 1.01))
         high = low * 10;
-    *a = (struct tool_axis){.low = low, .high = high, .is_log = true};
+    *a = (struct plot_axis){.low = low, .high = high, .is_log = true};
     double decades = log10(high / low);
     int last = (int)ceil(log10(high));
     for (int d = (int)floor(log10(low)); d <= last; d++)
@@ -62,27 +62,27 @@ void tool_axis_log(struct tool_axis *a, double low, double high) {
             add_tick(a, v);
         }
     if (a->ticks < 2) {
-        struct tool_axis even;
-        tool_axis_linear(&even, low, high, 1, 4);
+        struct plot_axis even;
+        plot_axis_linear(&even, low, high, 1, 4);
         a->ticks = even.ticks;
         memcpy(a->tick, even.tick, sizeof(even.tick));
     }
 }
 
-double tool_axis_byte_unit(double high) {
+double plot_axis_byte_unit(double high) {
     double unit = 1;
     while (high / unit >= 1024 && unit < 1e18)
         unit *= 1024;
     return unit;
 }
 
-double tool_axis_at(const struct tool_axis *a, double v) {
+double plot_axis_at(const struct plot_axis *a, double v) {
     if (a->is_log)
         return 100 * log(v / a->low) / log(a->high / a->low);
     return 100 * (v - a->low) / (a->high - a->low);
 }
 
-const char *tool_tick_bytes(char text[32], double v) {
+const char *plot_tick_bytes(char text[32], double v) {
     static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
                                         "TiB", "PiB", "EiB"};
     size_t i = 0;
@@ -92,7 +92,7 @@ const char *tool_tick_bytes(char text[32], double v) {
     return text;
 }
 
-const char *tool_tick_ns(char text[32], double v) {
+const char *plot_tick_ns(char text[32], double v) {
     if (v < 1e3)
         snprintf(text, 32, "%.4g ns", v);
     else if (v < 1e6)
@@ -106,87 +106,85 @@ const char *tool_tick_ns(char text[32], double v) {
 
 /* --- Drawing -------------------------------------------------------------- */
 
-void tool_plot_begin(struct tool_page *p, const char *class_name,
-                     const char *label, const char *data) {
+void plot_begin(struct page_writer *p, const char *class_name,
+                const char *label, const char *data) {
     TCM_ASSERT(!p->in_plot);
     p->in_plot = true;
-    tool_page_putf(p,
-                   "<div class=\"plot %s\"%s><svg role=\"img\" aria-label=\"",
-                   class_name, data);
-    tool_page_text(p, label);
-    tool_page_put(p, "\">\n");
+    page_putf(p, "<div class=\"plot %s\"%s><svg role=\"img\" aria-label=\"",
+              class_name, data);
+    page_text(p, label);
+    page_put(p, "\">\n");
 }
 
-void tool_plot_end(struct tool_page *p) {
+void plot_end(struct page_writer *p) {
     TCM_ASSERT(p->in_plot);
     p->in_plot = false;
-    tool_page_put(p, "</svg></div>\n");
+    page_put(p, "</svg></div>\n");
 }
 
-void tool_plot_x(struct tool_page *p, const struct tool_axis *a,
-                 tool_tick_text *text, const char *title) {
+void plot_x(struct page_writer *p, const struct plot_axis *a,
+            plot_tick_text *text, const char *title) {
     char room[32];
-    tool_page_put(p, "<g class=\"axis x\">");
+    page_put(p, "<g class=\"axis x\">");
     for (unsigned i = 0; i < a->ticks; i++) {
-        double at = tool_axis_at(a, a->tick[i]);
-        tool_page_putf(p,
-                       "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y2=\"100%%\"/>"
-                       "<text x=\"%.2f%%\" y=\"100%%\" dy=\"18\">",
-                       at, at, at);
-        tool_page_text(p, text(room, a->tick[i]));
-        tool_page_put(p, "</text>");
+        double at = plot_axis_at(a, a->tick[i]);
+        page_putf(p,
+                  "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y2=\"100%%\"/>"
+                  "<text x=\"%.2f%%\" y=\"100%%\" dy=\"18\">",
+                  at, at, at);
+        page_text(p, text(room, a->tick[i]));
+        page_put(p, "</text>");
     }
-    tool_page_put(p, "<text class=\"title\" x=\"100%\" y=\"100%\" dy=\"38\">");
-    tool_page_text(p, title);
-    tool_page_put(p, "</text></g>\n");
+    page_put(p, "<text class=\"title\" x=\"100%\" y=\"100%\" dy=\"38\">");
+    page_text(p, title);
+    page_put(p, "</text></g>\n");
 }
 
-void tool_plot_y(struct tool_page *p, const struct tool_axis *a,
-                 tool_tick_text *text, const char *title) {
+void plot_y(struct page_writer *p, const struct plot_axis *a,
+            plot_tick_text *text, const char *title) {
     char room[32];
-    tool_page_put(p, "<g class=\"axis y\">");
+    page_put(p, "<g class=\"axis y\">");
     for (unsigned i = 0; i < a->ticks; i++) {
-        double at = 100 - tool_axis_at(a, a->tick[i]);
-        tool_page_putf(p,
-                       "<line y1=\"%.2f%%\" y2=\"%.2f%%\" x2=\"100%%\"/>"
-                       "<text x=\"-8\" y=\"%.2f%%\" dy=\"4\">",
-                       at, at, at);
-        tool_page_text(p, text(room, a->tick[i]));
-        tool_page_put(p, "</text>");
+        double at = 100 - plot_axis_at(a, a->tick[i]);
+        page_putf(p,
+                  "<line y1=\"%.2f%%\" y2=\"%.2f%%\" x2=\"100%%\"/>"
+                  "<text x=\"-8\" y=\"%.2f%%\" dy=\"4\">",
+                  at, at, at);
+        page_text(p, text(room, a->tick[i]));
+        page_put(p, "</text>");
     }
-    tool_page_put(p, "<text class=\"title\" x=\"0\" y=\"0\" dy=\"-14\">");
-    tool_page_text(p, title);
-    tool_page_put(p, "</text></g>\n");
+    page_put(p, "<text class=\"title\" x=\"0\" y=\"0\" dy=\"-14\">");
+    page_text(p, title);
+    page_put(p, "</text></g>\n");
 }
 
-static void begin_path(struct tool_page *p, const char *class_name) {
-    tool_page_putf(p,
-                   "<svg viewBox=\"0 0 1000 1000\" width=\"100%%\" "
-                   "height=\"100%%\" preserveAspectRatio=\"none\" "
-                   "overflow=\"visible\"><path class=\"%s\" d=\"",
-                   class_name);
+static void begin_path(struct page_writer *p, const char *class_name) {
+    page_putf(p,
+              "<svg viewBox=\"0 0 1000 1000\" width=\"100%%\" "
+              "height=\"100%%\" preserveAspectRatio=\"none\" "
+              "overflow=\"visible\"><path class=\"%s\" d=\"",
+              class_name);
 }
 
-static void put_point(struct tool_page *p, char how, struct tool_point at) {
-    tool_page_putf(p, "%c%.0f %.0f", how, at.x * 10, 1000 - at.y * 10);
+static void put_point(struct page_writer *p, char how, struct plot_point at) {
+    page_putf(p, "%c%.0f %.0f", how, at.x * 10, 1000 - at.y * 10);
 }
 
-void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
-                    const char *class_name, bool closed) {
+void plot_line(struct page_writer *p, const struct plot_point *at, size_t n,
+               const char *class_name, bool closed) {
     if (n == 0)
         return;
     begin_path(p, class_name);
     for (size_t i = 0; i < n; i++)
         put_point(p, i == 0 ? 'M' : 'L', at[i]);
     if (closed)
-        tool_page_putf(p, "L%.0f 1000L%.0f 1000Z", at[n - 1].x * 10,
-                       at[0].x * 10);
-    tool_page_put(p, "\"/></svg>\n");
+        page_putf(p, "L%.0f 1000L%.0f 1000Z", at[n - 1].x * 10, at[0].x * 10);
+    page_put(p, "\"/></svg>\n");
 }
 
-void tool_plot_band(struct tool_page *p, const struct tool_point *low,
-                    const struct tool_point *high, size_t n,
-                    const char *class_name) {
+void plot_band(struct page_writer *p, const struct plot_point *low,
+               const struct plot_point *high, size_t n,
+               const char *class_name) {
     if (n == 0)
         return;
     begin_path(p, class_name);
@@ -194,11 +192,11 @@ void tool_plot_band(struct tool_page *p, const struct tool_point *low,
         put_point(p, i == 0 ? 'M' : 'L', high[i]);
     for (size_t i = n; i-- > 0;)
         put_point(p, 'L', low[i]);
-    tool_page_put(p, "Z\"/></svg>\n");
+    page_put(p, "Z\"/></svg>\n");
 }
 
-void tool_plot_spread(double *y, size_t *room, size_t n, double gap, double low,
-                      double high) {
+void plot_spread(double *y, size_t *room, size_t n, double gap, double low,
+                 double high) {
     for (size_t i = 0; i < n; i++) {
         size_t k = i;
         for (; k > 0 && y[room[k - 1]] > y[i]; k--)

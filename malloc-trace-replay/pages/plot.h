@@ -10,66 +10,65 @@
 
 #include "pages/page.h"
 
-enum { TOOL_AXIS_TICKS = 12 };
+enum { PLOT_AXIS_TICKS = 12 };
 /* Largest value of an axis; its inverse is the smallest of a logarithmic
    one. */
-#define TOOL_AXIS_MOST 1e30
+#define PLOT_AXIS_MOST 1e30
 
-struct tool_axis {
+struct plot_axis {
     double low, high;
     bool is_log;
-    double tick[TOOL_AXIS_TICKS];
+    double tick[PLOT_AXIS_TICKS];
     unsigned ticks;
 };
 
 /* Makes an axis from LOW to HIGH with about MOST ticks at round multiples of
    UNIT (1, or for bytes a power of 1024). */
-void tool_axis_linear(struct tool_axis *a, double low, double high, double unit,
+void plot_axis_linear(struct plot_axis *a, double low, double high, double unit,
                       unsigned most);
 /* Makes a logarithmic axis with ticks at 1, 2 and 5 times powers of ten. LOW is
    above 0. */
-void tool_axis_log(struct tool_axis *a, double low, double high);
+void plot_axis_log(struct plot_axis *a, double low, double high);
 /* Returns the unit of bytes in which HIGH has one to four digits: 1, 1024,
    ... */
-double tool_axis_byte_unit(double high);
+double plot_axis_byte_unit(double high);
 /* Returns the position of V in per cent; below 0 or above 100 if V is not on
    the axis. */
-double tool_axis_at(const struct tool_axis *a, double v);
+double plot_axis_at(const struct plot_axis *a, double v);
 
 /* Begin and end a plot. LABEL describes it to readers who cannot see it. It has
    the class CLASS_NAME besides `plot`, and the attributes DATA ("" or with a
    blank in front). */
-void tool_plot_begin(struct tool_page *p, const char *class_name,
-                     const char *label, const char *data);
-void tool_plot_end(struct tool_page *p);
+void plot_begin(struct page_writer *p, const char *class_name,
+                const char *label, const char *data);
+void plot_end(struct page_writer *p);
 
 /* Draw an axis: the lines and texts of its ticks, which TEXT formats, and its
    title. */
-typedef const char *tool_tick_text(char text[32], double v);
-const char *tool_tick_bytes(char text[32], double v);
-const char *tool_tick_ns(char text[32], double v);
-void tool_plot_x(struct tool_page *p, const struct tool_axis *a,
-                 tool_tick_text *text, const char *title);
-void tool_plot_y(struct tool_page *p, const struct tool_axis *a,
-                 tool_tick_text *text, const char *title);
+typedef const char *plot_tick_text(char text[32], double v);
+const char *plot_tick_bytes(char text[32], double v);
+const char *plot_tick_ns(char text[32], double v);
+void plot_x(struct page_writer *p, const struct plot_axis *a,
+            plot_tick_text *text, const char *title);
+void plot_y(struct page_writer *p, const struct plot_axis *a,
+            plot_tick_text *text, const char *title);
 
 /* Draws a line of class CLASS_NAME through N points in per cent (y from the
    bottom). CLOSED: as an area down to the bottom. */
-struct tool_point {
+struct plot_point {
     double x, y;
 };
-void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
-                    const char *class_name, bool closed);
+void plot_line(struct page_writer *p, const struct plot_point *at, size_t n,
+               const char *class_name, bool closed);
 
 /* Fills the area between two lines of N points each, with the same X. */
-void tool_plot_band(struct tool_page *p, const struct tool_point *low,
-                    const struct tool_point *high, size_t n,
-                    const char *class_name);
+void plot_band(struct page_writer *p, const struct plot_point *low,
+               const struct plot_point *high, size_t n, const char *class_name);
 
 /* Moves the positions Y[0..N) of texts, in any unit, apart until they are at
    least GAP from each other; keeps them within LOW and HIGH if they fit. ROOM:
    scratch memory of N entries. */
-void tool_plot_spread(double *y, size_t *room, size_t n, double gap, double low,
-                      double high);
+void plot_spread(double *y, size_t *room, size_t n, double gap, double low,
+                 double high);
 
 #endif

@@ -55,7 +55,7 @@ static void put_lines(struct compare_page *h, const char *tag,
             if (*end != '\0')
                 *end++ = '\0';
             if (*at != '\0')
-                tool_page_element(h->page, tag, at);
+                page_element(h->page, tag, at);
         }
     free(text);
 }
@@ -65,141 +65,140 @@ static void print_words(const struct comparison *c, FILE *out) {
 }
 
 static void put_head(struct compare_page *h) {
-    struct tool_page *p = h->page;
-    tool_page_put(p, "<header>\n<h1>Which allocator serves ");
+    struct page_writer *p = h->page;
+    page_put(p, "<header>\n<h1>Which allocator serves ");
     if (h->c->traces == 1)
-        tool_page_text(p, h->c->trace[0].name);
+        page_text(p, h->c->trace[0].name);
     else
-        tool_page_putf(p, "these %zu traces", h->c->traces);
-    tool_page_put(p, " best?</h1>\n<div class=\"note\">");
+        page_putf(p, "these %zu traces", h->c->traces);
+    page_put(p, " best?</h1>\n<div class=\"note\">");
     put_lines(h, "p", compare_print_head);
-    tool_page_put(p, "</div>\n</header>\n<section class=\"card lead\" "
-                     "aria-label=\"The verdict\">\n");
+    page_put(p, "</div>\n</header>\n<section class=\"card lead\" "
+                "aria-label=\"The verdict\">\n");
     put_lines(h, "p", print_words);
     if (h->c->interrupted)
-        tool_page_element(p, "p",
-                          "It was interrupted; this is the verdict of "
-                          "the rounds until then.");
-    tool_page_put(p, "</section>\n");
+        page_element(p, "p",
+                     "It was interrupted; this is the verdict of "
+                     "the rounds until then.");
+    page_put(p, "</section>\n");
 }
 
 static void put_key(struct compare_page *h) {
-    struct tool_page *p = h->page;
-    tool_page_put(p, "<ul class=\"key\" aria-label=\"Allocators\">\n");
+    struct page_writer *p = h->page;
+    page_put(p, "<ul class=\"key\" aria-label=\"Allocators\">\n");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
-        tool_page_putf(p, "<li class=\"w w%zu k%u\">", i, h->colour[i]);
-        tool_page_text(p, h->c->contestants.list[i].name);
-        tool_page_put(p, i == h->c->baseline ? " <small>baseline</small></li>\n"
-                                             : "</li>\n");
+        page_putf(p, "<li class=\"w w%zu k%u\">", i, h->colour[i]);
+        page_text(p, h->c->contestants.list[i].name);
+        page_put(p, i == h->c->baseline ? " <small>baseline</small></li>\n"
+                                        : "</li>\n");
     }
-    tool_page_put(p, "</ul>\n");
+    page_put(p, "</ul>\n");
 }
 
 /* --- The table ------------------------------------------------------------ */
 
 static void put_row(struct compare_page *h, size_t i, enum compare_metric m) {
     const struct compare_verdict *v = &h->sheet.verdict[i][m];
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     char figure[32], text[64];
-    tool_page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
-                   h->colour[i]);
-    tool_page_text(p, h->c->contestants.list[i].name);
+    page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
+              h->colour[i]);
+    page_text(p, h->c->contestants.list[i].name);
     if (!v->measured) {
-        tool_page_put(p, "</td><td>-</td><td>-</td><td>no figure</td></tr>\n");
+        page_put(p, "</td><td>-</td><td>-</td><td>no figure</td></tr>\n");
         return;
     }
-    tool_page_put(p, "</td><td>");
-    tool_page_text(p, compare_figure_text(figure, m, v->typical));
-    tool_page_put(p, "</td><td>");
-    tool_page_text(p, compare_page_ratio_text(h, text, i, m));
-    tool_page_put(p, "</td><td>");
+    page_put(p, "</td><td>");
+    page_text(p, compare_figure_text(figure, m, v->typical));
+    page_put(p, "</td><td>");
+    page_text(p, compare_page_ratio_text(h, text, i, m));
+    page_put(p, "</td><td>");
     compare_page_says(h, i, m);
     if (v->kind == VERDICT_NOT_SHOWN && v->has_interval && i != h->c->baseline)
-        tool_page_putf(
+        page_putf(
             p, " <small>a difference of %.1f %% would have been shown</small>",
             100 * v->smallest);
-    tool_page_put(p, "</td></tr>\n");
+    page_put(p, "</td></tr>\n");
 }
 
 static void put_table(struct compare_page *h) {
-    struct tool_page *p = h->page;
-    tool_page_put(p, "<section class=\"card long\">\n<h2>All figures</h2>\n"
-                     "<p class=\"note\">Beside ");
-    tool_page_text(p, h->c->contestants.list[h->c->baseline].name);
-    tool_page_putf(p,
-                   "; the ratio is the middle of those of all rounds, the "
-                   "interval one that holds, together with all others here, "
-                   "in %g %% of such comparisons. Differences below %g %% do "
-                   "not count.</p>\n<div class=\"scroll\"><table "
-                   "class=\"verdicts\">\n"
-                   "<thead><tr><th scope=\"col\">allocator</th><th "
-                   "scope=\"col\">figure</th><th scope=\"col\">ratio "
-                   "(interval)</th><th scope=\"col\">verdict</th></tr>"
-                   "</thead>\n",
-                   100 * h->c->confidence, 100 * h->c->margin);
+    struct page_writer *p = h->page;
+    page_put(p, "<section class=\"card long\">\n<h2>All figures</h2>\n"
+                "<p class=\"note\">Beside ");
+    page_text(p, h->c->contestants.list[h->c->baseline].name);
+    page_putf(p,
+              "; the ratio is the middle of those of all rounds, the "
+              "interval one that holds, together with all others here, "
+              "in %g %% of such comparisons. Differences below %g %% do "
+              "not count.</p>\n<div class=\"scroll\"><table "
+              "class=\"verdicts\">\n"
+              "<thead><tr><th scope=\"col\">allocator</th><th "
+              "scope=\"col\">figure</th><th scope=\"col\">ratio "
+              "(interval)</th><th scope=\"col\">verdict</th></tr>"
+              "</thead>\n",
+              100 * h->c->confidence, 100 * h->c->margin);
     for (int m = 0; m < METRICS; m++) {
         if (h->sheet.ranked == 0 ||
             !h->sheet.verdict[h->sheet.order[0]][m].measured)
             continue;
-        tool_page_put(p, "<tbody><tr class=\"part\"><th colspan=\"4\" "
-                         "scope=\"rowgroup\">");
-        tool_page_text(p, compare_metric[m].title);
-        tool_page_putf(p, " <small>%s</small></th></tr>\n",
-                       compare_metric[m].key);
+        page_put(p, "<tbody><tr class=\"part\"><th colspan=\"4\" "
+                    "scope=\"rowgroup\">");
+        page_text(p, compare_metric[m].title);
+        page_putf(p, " <small>%s</small></th></tr>\n", compare_metric[m].key);
         for (size_t k = 0; k < h->sheet.ranked; k++)
             put_row(h, h->sheet.order[k], (enum compare_metric)m);
-        tool_page_put(p, "</tbody>\n");
+        page_put(p, "</tbody>\n");
     }
-    tool_page_put(p, "</table></div>\n</section>\n");
+    page_put(p, "</table></div>\n</section>\n");
 }
 
 /* --- How it was found ----------------------------------------------------- */
 
 static void put_failures(struct compare_page *h) {
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     bool any = false;
     for (size_t i = 0; i < h->c->contestants.count; i++) {
         const struct compare_contestant *entry = &h->c->contestants.list[i];
         if (entry->why == NULL && entry->failures == 0)
             continue;
         if (!any)
-            tool_page_put(p, "<section class=\"card\">\n<h2>What took no part, "
-                             "and what failed</h2>\n<ul class=\"plain\">\n");
+            page_put(p, "<section class=\"card\">\n<h2>What took no part, "
+                        "and what failed</h2>\n<ul class=\"plain\">\n");
         any = true;
-        tool_page_put(p, "<li><b>");
-        tool_page_text(p, entry->name);
+        page_put(p, "<li><b>");
+        page_text(p, entry->name);
         if (entry->why != NULL)
-            tool_page_put(p, "</b> takes no part: ");
+            page_put(p, "</b> takes no part: ");
         else
-            tool_page_putf(p, "</b> failed in %llu run%s: ",
-                           (unsigned long long)entry->failures,
-                           entry->failures == 1 ? "" : "s");
-        tool_page_text(p, entry->why != NULL       ? entry->why
-                          : entry->failure != NULL ? entry->failure
-                                                   : "");
-        tool_page_put(p, "</li>\n");
+            page_putf(p, "</b> failed in %llu run%s: ",
+                      (unsigned long long)entry->failures,
+                      entry->failures == 1 ? "" : "s");
+        page_text(p, entry->why != NULL       ? entry->why
+                     : entry->failure != NULL ? entry->failure
+                                              : "");
+        page_put(p, "</li>\n");
     }
     if (any)
-        tool_page_put(p, "</ul>\n</section>\n");
+        page_put(p, "</ul>\n</section>\n");
 }
 
 static void put_term(struct compare_page *h, const char *term,
                      const char *text) {
     if (text[0] == '\0')
         return;
-    tool_page_element(h->page, "dt", term);
-    tool_page_element(h->page, "dd", text);
-    tool_page_put(h->page, "\n");
+    page_element(h->page, "dt", term);
+    page_element(h->page, "dd", text);
+    page_put(h->page, "\n");
 }
 
 static void put_machine(struct compare_page *h) {
     const struct compare_machine *m = &h->c->machine;
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     struct tool_text t;
     char cpus[32];
     snprintf(cpus, sizeof(cpus), "%llu", (unsigned long long)m->cpus);
-    tool_page_put(p, "<section class=\"card\">\n<h2>The machine</h2>\n<dl>\n");
+    page_put(p, "<section class=\"card\">\n<h2>The machine</h2>\n<dl>\n");
     put_term(h, "name", m->host);
     put_term(h, "processor", m->processor);
     put_term(h, "processors", cpus);
@@ -208,13 +207,13 @@ static void put_machine(struct compare_page *h) {
     put_term(h, "C library", m->c_library);
     put_term(h, "huge pages", m->huge_pages);
     put_term(h, "governor", m->governor);
-    tool_page_put(p, "</dl>\n</section>\n");
+    page_put(p, "</dl>\n</section>\n");
 }
 
 /* Puts the figures of the program itself, if it was run. */
 static void put_program(struct compare_page *h) {
     const struct comparison *c = h->c;
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     char *text = NULL;
     size_t size;
     FILE *f = c->ran_program ? open_memstream(&text, &size) : NULL;
@@ -222,84 +221,84 @@ static void put_program(struct compare_page *h) {
         return;
     bool good = compare_program_print(c, f);
     if (fclose(f) == 0 && good) {
-        tool_page_put(p, "<section class=\"card\">\n<h2>The program itself"
-                         "</h2>\n<div class=\"scroll\"><pre class=\"wide\">");
-        tool_page_text(p, text);
-        tool_page_put(p, "</pre></div>\n</section>\n");
+        page_put(p, "<section class=\"card\">\n<h2>The program itself"
+                    "</h2>\n<div class=\"scroll\"><pre class=\"wide\">");
+        page_text(p, text);
+        page_put(p, "</pre></div>\n</section>\n");
     }
     free(text);
 }
 
 static void put_contestants(struct compare_page *h) {
-    struct tool_page *p = h->page;
-    tool_page_put(p, "<section class=\"card\">\n<h2>The allocators</h2>\n"
-                     "<dl>\n");
+    struct page_writer *p = h->page;
+    page_put(p, "<section class=\"card\">\n<h2>The allocators</h2>\n"
+                "<dl>\n");
     for (size_t i = 0; i < h->c->contestants.count; i++) {
         const struct compare_contestant *entry = &h->c->contestants.list[i];
-        tool_page_element(p, "dt", entry->name);
-        tool_page_put(p, "<dd>");
-        tool_page_text(p, entry->library[0] == '\0' ? "the C library's"
-                                                    : entry->library);
+        page_element(p, "dt", entry->name);
+        page_put(p, "<dd>");
+        page_text(p, entry->library[0] == '\0' ? "the C library's"
+                                               : entry->library);
         for (size_t e = 0; e < entry->envs; e++) {
-            tool_page_put(p, " ");
-            tool_page_element(p, "code", entry->env[e]);
+            page_put(p, " ");
+            page_element(p, "code", entry->env[e]);
         }
         if (h->c->version != NULL && h->c->version[i][0] != '\0') {
-            tool_page_put(p, "<br>");
-            tool_page_element(p, "small", h->c->version[i]);
+            page_put(p, "<br>");
+            page_element(p, "small", h->c->version[i]);
         }
-        tool_page_put(p, "</dd>\n");
+        page_put(p, "</dd>\n");
     }
-    tool_page_put(p, "</dl>\n</section>\n");
+    page_put(p, "</dl>\n</section>\n");
 }
 
 static void put_notes(struct compare_page *h) {
     const struct comparison *c = h->c;
-    struct tool_page *p = h->page;
-    tool_page_put(p, "<section class=\"card\">\n<h2>To repeat it</h2>\n");
+    struct page_writer *p = h->page;
+    page_put(p, "<section class=\"card\">\n<h2>To repeat it</h2>\n");
     if (c->command != NULL) {
-        tool_page_put(p, "<pre data-copy>");
-        tool_page_text(p, c->command);
-        tool_page_put(p, "</pre>\n");
+        page_put(p, "<pre data-copy>");
+        page_text(p, c->command);
+        page_put(p, "</pre>\n");
     }
-    tool_page_put(p, "</section>\n");
+    page_put(p, "</section>\n");
     if (c->disturbances.count == 0 && c->unlike == 0 && compare_note(c) == NULL)
         return;
-    tool_page_put(p, "<section class=\"card\">\n<h2>What to bear in mind</h2>\n"
-                     "<ul class=\"plain\">\n");
+    page_put(p, "<section class=\"card\">\n<h2>What to bear in mind</h2>\n"
+                "<ul class=\"plain\">\n");
     for (unsigned i = 0; i < c->disturbances.count; i++) {
-        tool_page_put(p, "<li>disturbed: ");
-        tool_page_text(p, c->disturbances.text[i]);
-        tool_page_put(p, "</li>\n");
+        page_put(p, "<li>disturbed: ");
+        page_text(p, c->disturbances.text[i]);
+        page_put(p, "</li>\n");
     }
     if (c->unlike != 0)
-        tool_page_putf(p,
-                       "<li>%zu runs were made on machines unlike this "
-                       "one.</li>\n",
-                       c->unlike);
+        page_putf(p,
+                  "<li>%zu runs were made on machines unlike this "
+                  "one.</li>\n",
+                  c->unlike);
     if (compare_note(c) != NULL)
-        tool_page_element(p, "li", compare_note(c));
-    tool_page_put(p, "</ul>\n</section>\n");
+        page_element(p, "li", compare_note(c));
+    page_put(p, "</ul>\n</section>\n");
 }
 
 /* --- All of it ------------------------------------------------------------ */
 
 static void put_drawings(struct compare_page *h) {
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     static const enum compare_metric dots[] = {METRIC_TIME, METRIC_PEAK_RSS,
                                                METRIC_P999};
     put_key(h);
-    tool_page_put(p, "<div class=\"grid\">\n");
+    page_put(p, "<div class=\"grid\">\n");
     compare_page_bars(h, METRIC_TIME);
     compare_page_bars(h, METRIC_PEAK_RSS);
     compare_page_scatter(h);
     (void)compare_page_course(h);
     bool beside = compare_page_latency(h);
-    tool_page_put(p, beside ? "<div class=\"stack\">\n" : "");
+    page_put(p, beside ? "<div class=\"stack\">\n" : "");
     for (size_t i = 0; i < TCM_ARRAY_SIZE(dots); i++)
         compare_page_dots(h, dots[i]);
-    tool_page_put(p, beside ? "</div>\n" : "");
-    tool_page_put(p, "</div>\n");
+    page_put(p, beside ? "</div>\n" : "");
+    page_put(p, "</div>\n");
 }
 
 static bool put_all(struct compare_page *h) {
@@ -310,32 +309,32 @@ static bool put_all(struct compare_page *h) {
     }
     put_program(h);
     put_failures(h);
-    tool_page_put(h->page, "<div class=\"grid\">\n");
+    page_put(h->page, "<div class=\"grid\">\n");
     put_contestants(h);
     put_machine(h);
     put_notes(h);
-    tool_page_put(h->page, "</div>\n");
-    struct tool_json *j = tool_page_data(h->page);
+    page_put(h->page, "</div>\n");
+    struct tool_json *j = page_data(h->page);
     tool_json_begin_object(j, NULL);
     bool good = compare_json_put(h->c, "comparison", j);
     compare_page_course_data(h, j);
     compare_page_latency_data(h, j);
     tool_json_end_object(j);
-    tool_page_data_end(h->page);
+    page_data_end(h->page);
     return good;
 }
 
 bool compare_page_write(const struct comparison *c, const char *path) {
-    static struct tool_page page;
+    static struct page_writer page;
     struct compare_page h = {.c = c, .page = &page};
     char title[256];
     if (!compare_sheet_make(c, &h.sheet))
         return false;
     snprintf(title, sizeof(title), "Allocators compared: %s",
              c->traces == 1 ? c->trace[0].name : "several traces");
-    bool good = choose_colours(&h) && tool_page_open(&page, path, title);
+    bool good = choose_colours(&h) && page_open(&page, path, title);
     if (good)
-        good = tool_page_close(&page, put_all(&h));
+        good = page_close(&page, put_all(&h));
     free(h.colour);
     compare_sheet_free(&h.sheet);
     return good;

@@ -41,18 +41,18 @@ void compare_page_says(struct compare_page *h, size_t contestant,
     };
     const struct compare_verdict *v = &h->sheet.verdict[contestant][m];
     if (contestant == h->c->baseline) {
-        tool_page_put(h->page, "<span class=\"says\">baseline</span>");
+        page_put(h->page, "<span class=\"says\">baseline</span>");
         return;
     }
     if (v->measured && v->has_interval)
-        tool_page_putf(h->page, "<span class=\"says%s\">%s%s</span>",
-                       look[v->kind].class_name, look[v->kind].mark,
-                       compare_verdict_text(v, m));
+        page_putf(h->page, "<span class=\"says%s\">%s%s</span>",
+                  look[v->kind].class_name, look[v->kind].mark,
+                  compare_verdict_text(v, m));
     else if (v->measured && h->c->contestants.list[contestant].rests)
-        tool_page_putf(h->page,
-                       "<span class=\"says\">left out after %zu "
-                       "round%s</span>",
-                       v->samples, v->samples == 1 ? "" : "s");
+        page_putf(h->page,
+                  "<span class=\"says\">left out after %zu "
+                  "round%s</span>",
+                  v->samples, v->samples == 1 ? "" : "s");
 }
 
 static const char *name_of(const struct compare_page *h, size_t i) {
@@ -86,8 +86,8 @@ static void begin_rows(struct compare_page *h, const char *tag,
         size_t n = strlen(name_of(h, h->sheet.order[k]));
         most = n > most ? n : most;
     }
-    tool_page_putf(h->page, "<%s class=\"%s\" style=\"--name:%zuch\">\n", tag,
-                   class_name, (most > 40 ? 40 : most) + 3);
+    page_putf(h->page, "<%s class=\"%s\" style=\"--name:%zuch\">\n", tag,
+              class_name, (most > 40 ? 40 : most) + 3);
 }
 
 static const char *tick_ratio(char text[32], double v) {
@@ -97,15 +97,15 @@ static const char *tick_ratio(char text[32], double v) {
 
 static void begin_card(struct compare_page *h, const char *title,
                        const char *note) {
-    tool_page_put(h->page, "<figure class=\"card\">\n<figcaption>");
-    tool_page_element(h->page, "h2", title);
-    tool_page_put(h->page, "<p class=\"note\">");
-    tool_page_text(h->page, note);
-    tool_page_put(h->page, "</p></figcaption>\n");
+    page_put(h->page, "<figure class=\"card\">\n<figcaption>");
+    page_element(h->page, "h2", title);
+    page_put(h->page, "<p class=\"note\">");
+    page_text(h->page, note);
+    page_put(h->page, "</p></figcaption>\n");
 }
 
 static void end_card(struct compare_page *h) {
-    tool_page_put(h->page, "</figure>\n");
+    page_put(h->page, "</figure>\n");
 }
 
 /* Names at the right end of lines: Y per cent from the top, and the contestant
@@ -132,16 +132,16 @@ static bool labels_make(struct labels *l, size_t most) {
 
 /* Draws and frees them. */
 static void labels_put(struct compare_page *h, struct labels *l) {
-    tool_plot_spread(l->y, l->room, l->count, 5, 0, 100);
+    plot_spread(l->y, l->room, l->count, 5, 0, 100);
     for (size_t k = 0; k < l->count; k++) {
         size_t i = l->contestant[k];
-        tool_page_putf(h->page,
-                       "<text class=\"label w w%zu k%u\" x=\"100%%\" dx=\"8\" "
-                       "y=\"%.2f%%\" dy=\"4\">",
-                       i, h->colour[i], l->y[k]);
+        page_putf(h->page,
+                  "<text class=\"label w w%zu k%u\" x=\"100%%\" dx=\"8\" "
+                  "y=\"%.2f%%\" dy=\"4\">",
+                  i, h->colour[i], l->y[k]);
         char text[64];
-        tool_page_text(h->page, short_name(h, i, text, 15));
-        tool_page_put(h->page, "</text>\n");
+        page_text(h->page, short_name(h, i, text, 15));
+        page_put(h->page, "</text>\n");
     }
     free(l->y);
     free(l->contestant);
@@ -169,44 +169,44 @@ static double bar_end(const struct compare_page *h, enum compare_metric m,
 static void put_bar(struct compare_page *h, size_t i, enum compare_metric m,
                     double end) {
     const struct compare_verdict *v = &h->sheet.verdict[i][m];
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     double at = 100 * fmin(v->ratio / end, 1);
     char figure[32], text[64];
     compare_figure_text(figure, m, v->typical);
     compare_page_ratio_text(h, text, i, m);
-    tool_page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
-                   h->colour[i]);
-    tool_page_text(p, name_of(h, i));
-    tool_page_putf(p,
-                   "</span><svg aria-hidden=\"true\"><rect class=\"bar\" "
-                   "y=\"2\" width=\"%.2f%%\" height=\"16\" rx=\"2\"><title>",
-                   at);
-    tool_page_text(p, name_of(h, i));
-    tool_page_putf(p, ": %s, %s</title></rect>", figure, text);
+    page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
+              h->colour[i]);
+    page_text(p, name_of(h, i));
+    page_putf(p,
+              "</span><svg aria-hidden=\"true\"><rect class=\"bar\" "
+              "y=\"2\" width=\"%.2f%%\" height=\"16\" rx=\"2\"><title>",
+              at);
+    page_text(p, name_of(h, i));
+    page_putf(p, ": %s, %s</title></rect>", figure, text);
     if (v->ratio > end)
-        tool_page_put(p, "<line class=\"cut\" x1=\"95%\" x2=\"94%\" y1=\"-1\" "
-                         "y2=\"21\"/>");
-    tool_page_putf(p,
-                   "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"-3\" "
-                   "y2=\"23\"/>",
-                   100 / end, 100 / end);
+        page_put(p, "<line class=\"cut\" x1=\"95%\" x2=\"94%\" y1=\"-1\" "
+                    "y2=\"21\"/>");
+    page_putf(p,
+              "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"-3\" "
+              "y2=\"23\"/>",
+              100 / end, 100 / end);
     if (v->has_interval && i != h->c->baseline && v->low < end) {
         double low = 100 * v->low / end, high = 100 * fmin(v->high / end, 1);
         for (int k = 0; k < 2; k++)
-            tool_page_putf(p,
-                           "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                           "y1=\"10\" y2=\"10\"/>",
-                           k == 0 ? "halo" : "whisker", low, high);
+            page_putf(p,
+                      "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                      "y1=\"10\" y2=\"10\"/>",
+                      k == 0 ? "halo" : "whisker", low, high);
         for (int k = 0; k < 2; k++)
-            tool_page_putf(p,
-                           "<line class=\"whisker\" x1=\"%.2f%%\" "
-                           "x2=\"%.2f%%\" y1=\"6\" y2=\"14\"/>",
-                           k == 0 ? low : high, k == 0 ? low : high);
+            page_putf(p,
+                      "<line class=\"whisker\" x1=\"%.2f%%\" "
+                      "x2=\"%.2f%%\" y1=\"6\" y2=\"14\"/>",
+                      k == 0 ? low : high, k == 0 ? low : high);
     }
-    tool_page_putf(p, "</svg><span class=\"said\"><b>%s</b> %s ", figure,
-                   i == h->c->baseline ? "" : text);
+    page_putf(p, "</svg><span class=\"said\"><b>%s</b> %s ", figure,
+              i == h->c->baseline ? "" : text);
     compare_page_says(h, i, m);
-    tool_page_put(p, "</span></li>\n");
+    page_put(p, "</span></li>\n");
 }
 
 void compare_page_bars(struct compare_page *h, enum compare_metric m) {
@@ -235,7 +235,7 @@ void compare_page_bars(struct compare_page *h, enum compare_metric m) {
         double end = bar_end(h, m, room);
         for (size_t k = 0; k < count; k++)
             put_bar(h, order[k], m, end);
-        tool_page_put(h->page, "</ol>\n");
+        page_put(h->page, "</ol>\n");
         end_card(h);
     }
     free(room);
@@ -284,64 +284,63 @@ static size_t collect_dots(const struct compare_page *h, size_t i,
 struct dots {
     double *dot, *room;
     size_t *label;
-    struct tool_axis axis;
+    struct plot_axis axis;
     bool are_ratios;
 };
 
 static void put_dot_row(struct compare_page *h, size_t i, enum compare_metric m,
                         const struct dots *d) {
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     size_t n = collect_dots(h, i, m, d->dot, d->label, d->room);
     size_t most = MOST_DOTS / h->sheet.ranked + 1;
     size_t step = (n + most - 1) / most;
     const struct compare_verdict *v = &h->sheet.verdict[i][m];
     double middle =
-        tool_axis_at(&d->axis, d->are_ratios ? v->ratio : v->typical);
-    tool_page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
-                   h->colour[i]);
-    tool_page_text(p, name_of(h, i));
-    tool_page_put(p, "</span><svg aria-hidden=\"true\"><line class=\"track\" "
-                     "x2=\"100%\" y1=\"10\" y2=\"10\"/>");
+        plot_axis_at(&d->axis, d->are_ratios ? v->ratio : v->typical);
+    page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
+              h->colour[i]);
+    page_text(p, name_of(h, i));
+    page_put(p, "</span><svg aria-hidden=\"true\"><line class=\"track\" "
+                "x2=\"100%\" y1=\"10\" y2=\"10\"/>");
     if (middle >= 0 && middle <= 100)
-        tool_page_putf(p,
-                       "<line class=\"middle\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                       "y2=\"20\"/>",
-                       middle, middle);
+        page_putf(p,
+                  "<line class=\"middle\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                  "y2=\"20\"/>",
+                  middle, middle);
     for (size_t k = 0; k < n; k += step) {
         char text[32];
-        tool_page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%zu\" r=\"3.5\"><title>",
-                       tool_axis_at(&d->axis, d->dot[k]),
-                       6 + d->label[k] * 5 % 9);
-        tool_page_text(p, name_of(h, i));
+        page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%zu\" r=\"3.5\"><title>",
+                  plot_axis_at(&d->axis, d->dot[k]), 6 + d->label[k] * 5 % 9);
+        page_text(p, name_of(h, i));
         if (d->are_ratios) {
-            tool_page_put(p, ", ");
-            tool_page_text(p, h->c->trace[d->label[k]].name);
-            tool_page_putf(p, ": %s", compare_ratio_text(text, d->dot[k]));
+            page_put(p, ", ");
+            page_text(p, h->c->trace[d->label[k]].name);
+            page_putf(p, ": %s", compare_ratio_text(text, d->dot[k]));
         } else {
-            tool_page_putf(p, ", round %zu: %s", d->label[k],
-                           compare_figure_text(text, m, d->dot[k]));
+            page_putf(p, ", round %zu: %s", d->label[k],
+                      compare_figure_text(text, m, d->dot[k]));
         }
-        tool_page_put(p, "</title></circle>");
+        page_put(p, "</title></circle>");
     }
-    tool_page_put(p, "</svg></li>\n");
+    page_put(p, "</svg></li>\n");
 }
 
-static void put_dot_axis(struct compare_page *h, const struct tool_axis *a,
-                         tool_tick_text *text) {
+static void put_dot_axis(struct compare_page *h, const struct plot_axis *a,
+                         plot_tick_text *text) {
     char room[32];
-    tool_page_put(h->page, "<li aria-hidden=\"true\"><span></span><svg "
-                           "class=\"axis\">");
+    page_put(h->page, "<li aria-hidden=\"true\"><span></span><svg "
+                      "class=\"axis\">");
     for (unsigned i = 0; i < a->ticks; i++) {
-        double at = tool_axis_at(a, a->tick[i]);
-        tool_page_putf(h->page,
-                       "<text style=\"text-anchor:%s\" x=\"%.2f%%\" "
-                       "y=\"13\">%s</text>",
-                       at < 5    ? "start"
-                       : at > 95 ? "end"
-                                 : "middle",
-                       at, text(room, a->tick[i]));
+        double at = plot_axis_at(a, a->tick[i]);
+        page_putf(h->page,
+                  "<text style=\"text-anchor:%s\" x=\"%.2f%%\" "
+                  "y=\"13\">%s</text>",
+                  at < 5    ? "start"
+                  : at > 95 ? "end"
+                            : "middle",
+                  at, text(room, a->tick[i]));
     }
-    tool_page_put(h->page, "</svg></li>\n");
+    page_put(h->page, "</svg></li>\n");
 }
 
 static void put_dots(struct compare_page *h, enum compare_metric m,
@@ -360,10 +359,10 @@ static void put_dots(struct compare_page *h, enum compare_metric m,
     bool is_bytes = m == METRIC_PEAK_RSS && !d->are_ratios;
     double edge = (high - low) * 0.04;
     if (low > 0 && high > 20 * low)
-        tool_axis_log(&d->axis, low * 0.9, high * 1.1);
+        plot_axis_log(&d->axis, low * 0.9, high * 1.1);
     else
-        tool_axis_linear(&d->axis, fmax(low - edge, fmin(low, 0)), high + edge,
-                         is_bytes ? tool_axis_byte_unit(high) : 1, 5);
+        plot_axis_linear(&d->axis, fmax(low - edge, fmin(low, 0)), high + edge,
+                         is_bytes ? plot_axis_byte_unit(high) : 1, 5);
     char title[100];
     snprintf(title, sizeof(title), "Every %s: %s",
              d->are_ratios ? "trace" : "run", compare_metric[m].title);
@@ -379,9 +378,9 @@ static void put_dots(struct compare_page *h, enum compare_metric m,
             put_dot_row(h, h->sheet.order[k], m, d);
     put_dot_axis(h, &d->axis,
                  d->are_ratios ? tick_ratio
-                 : is_bytes    ? tool_tick_bytes
-                               : tool_tick_ns);
-    tool_page_put(h->page, "</ul>\n");
+                 : is_bytes    ? plot_tick_bytes
+                               : plot_tick_ns);
+    page_put(h->page, "</ul>\n");
     end_card(h);
 }
 
@@ -422,7 +421,7 @@ static bool on_frontier(const struct compare_page *h, size_t i) {
 }
 
 static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
-                           struct tool_axis *a) {
+                           struct plot_axis *a) {
     double low = 1, high = 1;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         const struct compare_verdict *v = verdict_in(h, h->sheet.order[k], m);
@@ -433,79 +432,79 @@ static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
     }
     double edge = fmax((high - low) * 0.1, 0.01);
     if (high > 12 * low)
-        tool_axis_log(a, low * 0.8, high * 1.25);
+        plot_axis_log(a, low * 0.8, high * 1.25);
     else
-        tool_axis_linear(a, fmax(low - edge, 0), high + edge, 1, 6);
+        plot_axis_linear(a, fmax(low - edge, 0), high + edge, 1, 6);
 }
 
 /* Draws steps from each contestant on the frontier to the next, in the order of
    time. */
-static void put_frontier(struct compare_page *h, const struct tool_axis *x,
-                         const struct tool_axis *y) {
+static void put_frontier(struct compare_page *h, const struct plot_axis *x,
+                         const struct plot_axis *y) {
     double before_x = -1, before_y = 0;
-    tool_page_put(h->page, "<g class=\"frontier\">");
+    page_put(h->page, "<g class=\"frontier\">");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
         if (!verdict_in(h, i, METRIC_PEAK_RSS)->measured || !on_frontier(h, i))
             continue;
-        double at_x = tool_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
+        double at_x = plot_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
         double at_y =
-            100 - tool_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
+            100 - plot_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
         if (before_x < 0)
             before_y = 0;
-        tool_page_putf(h->page,
-                       "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
-                       "y2=\"%.2f%%\"/>",
-                       at_x, at_x, before_y, at_y);
+        page_putf(h->page,
+                  "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
+                  "y2=\"%.2f%%\"/>",
+                  at_x, at_x, before_y, at_y);
         if (before_x >= 0)
-            tool_page_putf(h->page,
-                           "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
-                           "y2=\"%.2f%%\"/>",
-                           before_x, at_x, before_y, before_y);
+            page_putf(h->page,
+                      "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
+                      "y2=\"%.2f%%\"/>",
+                      before_x, at_x, before_y, before_y);
         before_x = at_x;
         before_y = at_y;
     }
     if (before_x >= 0)
-        tool_page_putf(h->page,
-                       "<line x1=\"%.2f%%\" x2=\"100%%\" y1=\"%.2f%%\" "
-                       "y2=\"%.2f%%\"/>",
-                       before_x, before_y, before_y);
-    tool_page_put(h->page, "</g>\n");
+        page_putf(h->page,
+                  "<line x1=\"%.2f%%\" x2=\"100%%\" y1=\"%.2f%%\" "
+                  "y2=\"%.2f%%\"/>",
+                  before_x, before_y, before_y);
+    page_put(h->page, "</g>\n");
 }
 
 static void put_point(struct compare_page *h, size_t i,
-                      const struct tool_axis *x, const struct tool_axis *y) {
+                      const struct plot_axis *x, const struct plot_axis *y) {
     const struct compare_verdict *time = verdict_in(h, i, METRIC_TIME);
     const struct compare_verdict *rss = verdict_in(h, i, METRIC_PEAK_RSS);
-    struct tool_page *p = h->page;
-    double at_x = tool_axis_at(x, time->ratio);
-    double at_y = 100 - tool_axis_at(y, rss->ratio);
+    struct page_writer *p = h->page;
+    double at_x = plot_axis_at(x, time->ratio);
+    double at_y = 100 - plot_axis_at(y, rss->ratio);
     char text[2][64];
-    tool_page_putf(p, "<g class=\"w w%zu k%u\">", i, h->colour[i]);
+    page_putf(p, "<g class=\"w w%zu k%u\">", i, h->colour[i]);
     if (i != h->c->baseline && time->has_interval)
-        tool_page_putf(p,
-                       "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                       "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
-                       tool_axis_at(x, time->low), tool_axis_at(x, time->high),
-                       at_y, at_y);
+        page_putf(p,
+                  "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                  "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
+                  plot_axis_at(x, time->low), plot_axis_at(x, time->high), at_y,
+                  at_y);
     if (i != h->c->baseline && rss->has_interval)
-        tool_page_putf(p,
-                       "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                       "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
-                       at_x, at_x, 100 - tool_axis_at(y, rss->low),
-                       100 - tool_axis_at(y, rss->high));
-    tool_page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"7\"><title>",
-                   at_x, at_y);
-    tool_page_text(p, name_of(h, i));
-    tool_page_putf(p, "\ntime %s\npeak memory %s%s</title></circle></g>\n",
-                   compare_page_ratio_text(h, text[0], i, METRIC_TIME),
-                   compare_page_ratio_text(h, text[1], i, METRIC_PEAK_RSS),
-                   on_frontier(h, i) ? "\non the frontier" : "");
+        page_putf(p,
+                  "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                  "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
+                  at_x, at_x, 100 - plot_axis_at(y, rss->low),
+                  100 - plot_axis_at(y, rss->high));
+    page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"7\"><title>", at_x,
+              at_y);
+    page_text(p, name_of(h, i));
+    page_putf(p, "\ntime %s\npeak memory %s%s</title></circle></g>\n",
+              compare_page_ratio_text(h, text[0], i, METRIC_TIME),
+              compare_page_ratio_text(h, text[1], i, METRIC_PEAK_RSS),
+              on_frontier(h, i) ? "\non the frontier" : "");
 }
 
 /* Puts names beside points; of many, only those on the frontier. */
-static void put_point_names(struct compare_page *h, const struct tool_axis *x,
-                            const struct tool_axis *y) {
+static void put_point_names(struct compare_page *h, const struct plot_axis *x,
+                            const struct plot_axis *y) {
     struct labels l;
     if (!labels_make(&l, h->sheet.ranked))
         return;
@@ -517,27 +516,27 @@ static void put_point_names(struct compare_page *h, const struct tool_axis *x,
             continue;
         l.contestant[l.count] = i;
         l.y[l.count++] =
-            100 - tool_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
+            100 - plot_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
     }
-    tool_plot_spread(l.y, l.room, l.count, 5.5, 1, 99);
+    plot_spread(l.y, l.room, l.count, 5.5, 1, 99);
     for (size_t k = 0; k < l.count; k++) {
         size_t i = l.contestant[k];
-        double at = tool_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
+        double at = plot_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
         char text[64];
-        tool_page_putf(h->page,
-                       "<text class=\"label%s w w%zu k%u\" x=\"%.2f%%\" "
-                       "dx=\"%d\" y=\"%.2f%%\" dy=\"-7\">",
-                       at > 60 ? " left" : "", i, h->colour[i], at,
-                       at > 60 ? -9 : 9, l.y[k]);
-        tool_page_text(h->page, short_name(h, i, text, 22));
-        tool_page_put(h->page, "</text>\n");
+        page_putf(h->page,
+                  "<text class=\"label%s w w%zu k%u\" x=\"%.2f%%\" "
+                  "dx=\"%d\" y=\"%.2f%%\" dy=\"-7\">",
+                  at > 60 ? " left" : "", i, h->colour[i], at, at > 60 ? -9 : 9,
+                  l.y[k]);
+        page_text(h->page, short_name(h, i, text, 22));
+        page_put(h->page, "</text>\n");
     }
     free(l.y);
     free(l.contestant);
 }
 
 void compare_page_scatter(struct compare_page *h) {
-    struct tool_axis x, y;
+    struct plot_axis x, y;
     char note[400];
     if (!verdict_in(h, h->c->baseline, METRIC_PEAK_RSS)->measured)
         return;
@@ -548,22 +547,21 @@ void compare_page_scatter(struct compare_page *h) {
              "the frontier, none is better in both. Crosses are intervals.",
              name_of(h, h->c->baseline));
     begin_card(h, "Time against peak memory", note);
-    tool_plot_begin(h->page, "", "Time against peak memory, with the frontier",
-                    "");
-    tool_plot_x(h->page, &x, tick_ratio, "processor time an operation");
-    tool_plot_y(h->page, &y, tick_ratio, "peak resident memory");
-    double one_x = tool_axis_at(&x, 1), one_y = 100 - tool_axis_at(&y, 1);
-    tool_page_putf(h->page,
-                   "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                   "y2=\"100%%\"/><line class=\"one\" x2=\"100%%\" "
-                   "y1=\"%.2f%%\" y2=\"%.2f%%\"/>\n",
-                   one_x, one_x, one_y, one_y);
+    plot_begin(h->page, "", "Time against peak memory, with the frontier", "");
+    plot_x(h->page, &x, tick_ratio, "processor time an operation");
+    plot_y(h->page, &y, tick_ratio, "peak resident memory");
+    double one_x = plot_axis_at(&x, 1), one_y = 100 - plot_axis_at(&y, 1);
+    page_putf(h->page,
+              "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+              "y2=\"100%%\"/><line class=\"one\" x2=\"100%%\" "
+              "y1=\"%.2f%%\" y2=\"%.2f%%\"/>\n",
+              one_x, one_x, one_y, one_y);
     put_frontier(h, &x, &y);
     for (size_t k = h->sheet.ranked; k-- > 0;)
         if (verdict_in(h, h->sheet.order[k], METRIC_PEAK_RSS)->measured)
             put_point(h, h->sheet.order[k], &x, &y);
     put_point_names(h, &x, &y);
-    tool_plot_end(h->page);
+    plot_end(h->page);
     end_card(h);
 }
 
@@ -626,23 +624,23 @@ static void sample_course(const struct compare_page *h, const struct course *o,
 }
 
 static void put_course_line(struct compare_page *h, const struct course *o,
-                            const struct tool_axis *y, size_t contestant,
+                            const struct plot_axis *y, size_t contestant,
                             bool live, struct labels *labels) {
     double value[COURSE_POINTS];
-    struct tool_point at[COURSE_POINTS];
+    struct plot_point at[COURSE_POINTS];
     char class_name[64];
     size_t n = 0;
     sample_course(h, o, contestant, live, value);
     for (size_t k = 0; k < COURSE_POINTS; k++)
         if (!isnan(value[k]))
             at[n++] =
-                (struct tool_point){100.0 * (double)k / (COURSE_POINTS - 1),
-                                    tool_axis_at(y, value[k])};
+                (struct plot_point){100.0 * (double)k / (COURSE_POINTS - 1),
+                                    plot_axis_at(y, value[k])};
     if (n == 0)
         return;
     snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
              h->colour[contestant]);
-    tool_plot_line(h->page, at, n, live ? "area" : class_name, live);
+    plot_line(h->page, at, n, live ? "area" : class_name, live);
     if (labels == NULL || h->colour[contestant] == COMPARE_PAGE_OTHER)
         return;
     labels->contestant[labels->count] = contestant;
@@ -651,35 +649,35 @@ static void put_course_line(struct compare_page *h, const struct course *o,
 
 bool compare_page_course(struct compare_page *h) {
     struct course o;
-    struct tool_axis x, y;
+    struct plot_axis x, y;
     struct labels labels;
     char note[400];
     if (!find_course_range(h, &o) || !labels_make(&labels, h->sheet.ranked))
         return false;
-    tool_axis_linear(&y, 0, o.highest * 1.05, tool_axis_byte_unit(o.highest),
+    plot_axis_linear(&y, 0, o.highest * 1.05, plot_axis_byte_unit(o.highest),
                      5);
-    tool_axis_linear(&x, 0, fmax(o.to - o.from, 1), 1, 5);
+    plot_axis_linear(&x, 0, fmax(o.to - o.from, 1), 1, 5);
     snprintf(note, sizeof(note),
              "Resident memory%s%.200s in the course of the recorded run; the "
              "grey ground is what the program holds, its live bytes.",
              h->c->traces > 1 ? " of " : "",
              h->c->traces > 1 ? h->c->trace[0].name : "");
     begin_card(h, "Memory over time", note);
-    tool_plot_begin(h->page, "named",
-                    "Resident memory of every allocator over time, and live "
-                    "bytes",
-                    " data-cross=\"memory\"");
-    tool_plot_y(h->page, &y, tool_tick_bytes, "resident memory");
+    plot_begin(h->page, "named",
+               "Resident memory of every allocator over time, and live "
+               "bytes",
+               " data-cross=\"memory\"");
+    plot_y(h->page, &y, plot_tick_bytes, "resident memory");
     if (o.to > o.from)
-        tool_plot_x(h->page, &x, tool_tick_ns, "time of the recorded run");
+        plot_x(h->page, &x, plot_tick_ns, "time of the recorded run");
     put_course_line(h, &o, &y, o.first, true, NULL);
     for (size_t k = h->sheet.ranked; k-- > 0;)
         if (h->c->course[h->sheet.order[k]].count >= 2)
             put_course_line(h, &o, &y, h->sheet.order[k], false, &labels);
     labels_put(h, &labels);
-    tool_page_put(h->page, "<text class=\"label left\" x=\"100%\" dx=\"-8\" "
-                           "y=\"100%\" dy=\"-8\">live bytes</text>\n");
-    tool_plot_end(h->page);
+    page_put(h->page, "<text class=\"label left\" x=\"100%\" dx=\"-8\" "
+                      "y=\"100%\" dy=\"-8\">live bytes</text>\n");
+    plot_end(h->page);
     end_card(h);
     return true;
 }
@@ -770,32 +768,31 @@ static bool find_latency_range(const struct compare_page *h, double *low,
     return *low <= *high;
 }
 
-static void put_latency_line(struct compare_page *h, const struct tool_axis *y,
+static void put_latency_line(struct compare_page *h, const struct plot_axis *y,
                              size_t contestant, struct labels *labels) {
-    struct tool_point at[COMPARE_QUANTILES];
+    struct plot_point at[COMPARE_QUANTILES];
     char class_name[64], figure[32], quantile[16];
     if (isnan(mean_quantile(h, contestant, 0)))
         return;
     for (int q = 0; q < COMPARE_QUANTILES; q++)
-        at[q] = (struct tool_point){
+        at[q] = (struct plot_point){
             100.0 * q / (COMPARE_QUANTILES - 1),
-            tool_axis_at(y, fmax(mean_quantile(h, contestant, q), 1))};
+            plot_axis_at(y, fmax(mean_quantile(h, contestant, q), 1))};
     snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
              h->colour[contestant]);
-    tool_plot_line(h->page, at, COMPARE_QUANTILES, class_name, false);
+    plot_line(h->page, at, COMPARE_QUANTILES, class_name, false);
     if (h->colour[contestant] == COMPARE_PAGE_OTHER)
         return;
     for (int q = 0; q < COMPARE_QUANTILES; q++) {
-        tool_page_putf(h->page,
-                       "<circle class=\"w w%zu k%u\" cx=\"%.2f%%\" "
-                       "cy=\"%.2f%%\" r=\"4\"><title>",
-                       contestant, h->colour[contestant], at[q].x,
-                       100 - at[q].y);
-        tool_page_text(h->page, name_of(h, contestant));
-        tool_page_putf(h->page, ", %s: %s</title></circle>\n",
-                       quantile_text(quantile, q),
-                       compare_figure_text(figure, METRIC_P999,
-                                           mean_quantile(h, contestant, q)));
+        page_putf(h->page,
+                  "<circle class=\"w w%zu k%u\" cx=\"%.2f%%\" "
+                  "cy=\"%.2f%%\" r=\"4\"><title>",
+                  contestant, h->colour[contestant], at[q].x, 100 - at[q].y);
+        page_text(h->page, name_of(h, contestant));
+        page_putf(h->page, ", %s: %s</title></circle>\n",
+                  quantile_text(quantile, q),
+                  compare_figure_text(figure, METRIC_P999,
+                                      mean_quantile(h, contestant, q)));
     }
     labels->contestant[labels->count] = contestant;
     labels->y[labels->count++] = 100 - at[COMPARE_QUANTILES - 1].y;
@@ -808,52 +805,52 @@ static const char *tick_quantile(char text[32], double v) {
 }
 
 static void put_latency_table(struct compare_page *h) {
-    struct tool_page *p = h->page;
+    struct page_writer *p = h->page;
     char text[32], name[16];
-    tool_page_put(p, "<details><summary>The same as a table</summary>\n"
-                     "<div class=\"scroll\"><table><thead><tr><th "
-                     "scope=\"col\">allocator</th>");
+    page_put(p, "<details><summary>The same as a table</summary>\n"
+                "<div class=\"scroll\"><table><thead><tr><th "
+                "scope=\"col\">allocator</th>");
     for (int q = 0; q < COMPARE_QUANTILES; q++)
-        tool_page_putf(p, "<th scope=\"col\">%s</th>", quantile_text(name, q));
-    tool_page_put(p, "</tr></thead>\n<tbody>\n");
+        page_putf(p, "<th scope=\"col\">%s</th>", quantile_text(name, q));
+    page_put(p, "</tr></thead>\n<tbody>\n");
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
         if (isnan(mean_quantile(h, i, 0)))
             continue;
-        tool_page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
-                       h->colour[i]);
-        tool_page_text(p, name_of(h, i));
-        tool_page_put(p, "</td>");
+        page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
+                  h->colour[i]);
+        page_text(p, name_of(h, i));
+        page_put(p, "</td>");
         for (int q = 0; q < COMPARE_QUANTILES; q++)
-            tool_page_putf(
+            page_putf(
                 p, "<td>%s</td>",
                 compare_figure_text(text, METRIC_P999, mean_quantile(h, i, q)));
-        tool_page_put(p, "</tr>\n");
+        page_put(p, "</tr>\n");
     }
-    tool_page_put(p, "</tbody></table></div></details>\n");
+    page_put(p, "</tbody></table></div></details>\n");
 }
 
 bool compare_page_latency(struct compare_page *h) {
-    struct tool_axis x, y;
+    struct plot_axis x, y;
     struct labels labels;
     double low, high;
     if (!find_latency_range(h, &low, &high) ||
         !labels_make(&labels, h->sheet.ranked))
         return false;
-    tool_axis_log(&y, low * 0.9, high * 1.1);
-    tool_axis_linear(&x, 0, COMPARE_QUANTILES - 1, 1, COMPARE_QUANTILES - 1);
+    plot_axis_log(&y, low * 0.9, high * 1.1);
+    plot_axis_linear(&x, 0, COMPARE_QUANTILES - 1, 1, COMPARE_QUANTILES - 1);
     begin_card(h, "Latency of calls",
                "So long take at most 50, 90, ... per cent of the calls, and "
                "the longest; means of all runs, on a logarithmic axis.");
-    tool_plot_begin(h->page, "named",
-                    "Quantiles of the time of a call for every allocator",
-                    " data-cross=\"latency\"");
-    tool_plot_y(h->page, &y, tool_tick_ns, "time of a call");
-    tool_plot_x(h->page, &x, tick_quantile, "part of the calls");
+    plot_begin(h->page, "named",
+               "Quantiles of the time of a call for every allocator",
+               " data-cross=\"latency\"");
+    plot_y(h->page, &y, plot_tick_ns, "time of a call");
+    plot_x(h->page, &x, tick_quantile, "part of the calls");
     for (size_t k = h->sheet.ranked; k-- > 0;)
         put_latency_line(h, &y, h->sheet.order[k], &labels);
     labels_put(h, &labels);
-    tool_plot_end(h->page);
+    plot_end(h->page);
     put_latency_table(h);
     end_card(h);
     return true;

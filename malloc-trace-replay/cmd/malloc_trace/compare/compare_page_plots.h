@@ -17,7 +17,7 @@ enum { COMPARE_PAGE_COLOURS = 8, COMPARE_PAGE_OTHER = 8 };
 
 struct compare_page {
     const struct comparison *c;
-    struct tool_page *page;
+    struct page_writer *page;
     struct compare_sheet sheet;
     unsigned *colour; /* of each contestant: 0 to COMPARE_PAGE_OTHER */
 };

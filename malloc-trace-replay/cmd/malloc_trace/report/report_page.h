@@ -38,7 +38,7 @@ struct report_page {
     bool is_live;                         /* the page reloads itself */
 
     /* while the page is written; empty before and after */
-    struct tool_page *page;
+    struct page_writer *page;
     struct report_page_series *series; /* largest first, then "others" */
     size_t series_count;
     double *growth; /* of live bytes, by row; NAN: not known */
