@@ -77,11 +77,21 @@ is "its own message, once" "$(grep -c '^err$' "$err")" 1
 like "the verdict is on standard error" "$err" "^processor time an operation"
 is "its trace is used" "$(get glibc.runs malloc-trace.runs)" "2|2"
 clean "a program"
-compare -- ./does fork
+compare --all-processes -- ./does fork
 is "one that forks: status and output" "$status,$(cat "$out")" "0,child
 parent"
 is "both processes are replayed" "$(get malloc-trace.runs)" 4
 clean "one that forks"
+compare -- sh -c './does; ./does fork; exit 0'
+is "a shell that starts others" "$status" 0
+is "the largest process alone is replayed" "$(get malloc-trace.runs)" 2
+like "and named, as are the others with their calls" "$err" \
+    "does\.[0-9]+ .[0-9,]+ calls. is compared; 3 of 4 recorded processes are left out: does\.[0-9]+ .[0-9,]+ calls.*, (sh|dash|bash)\.[0-9]+ "
+like "and the option that adds them" "$err" "--all-processes adds"
+ln -s does linked
+compare -- ./linked
+is "a link to a program" "$status" 0
+like "is called by the link's name" "$err" "^linked\.[0-9]+: "
 compare -- ./does killed
 is "one that is killed: status and output" "$status,$(cat "$out")" "0,dying"
 like "which is told" "$err" "does was ended by signal 9"

@@ -34,7 +34,8 @@ struct request {
     double tolerance;
     const char *sweep[16], *known[16]; /* values of the lists below */
     struct tool_opt_list sweeps, knowns;
-    bool run_program, no_check, merge, has_budget, budget_strict, has_margin;
+    bool all_processes, run_program, no_check, merge, has_budget, budget_strict,
+        has_margin;
     bool is_command;
     char **operand;
     int operands;
@@ -122,6 +123,11 @@ static bool parse_options(struct request *o, struct tool_opts *options,
          .help = "smaller differences are not shown as such (2 %)",
          .ratio = &o->c.margin,
          .given = &o->has_margin},
+        {.name = "all-processes",
+         .help = "compare the traces of all processes of COMMAND with at least "
+                 "a twentieth of the calls of the largest, not of the largest "
+                 "alone",
+         .flag = &o->all_processes},
         {.name = "run-program",
          .help = "run COMMAND itself under every allocator, too",
          .flag = &o->run_program},
@@ -259,8 +265,10 @@ static bool parse_request(struct request *o, int argc, char **argv,
                                    "again for every run");
             return false;
         }
-    if (o->run_program && !o->is_command) {
-        (void)tool_usage_error("--run-program needs a COMMAND");
+    if ((o->run_program || o->all_processes) && !o->is_command) {
+        (void)tool_usage_error("%s needs a COMMAND", o->run_program
+                                                         ? "--run-program"
+                                                         : "--all-processes");
         return false;
     }
     if (o->budget_strict && !o->has_budget) {
@@ -398,7 +406,8 @@ static bool gather_traces(struct request *o, const char *folder) {
     if (o->is_command) {
         /* results stand alone on standard output */
         int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
-        if (!compare_traces_record(&o->c, o->operand, folder, out, &status))
+        if (!compare_traces_record(&o->c, o->operand, folder, out,
+                                   o->all_processes, &status))
             return false;
         warn_of_status(o->operand[0], status);
     } else {

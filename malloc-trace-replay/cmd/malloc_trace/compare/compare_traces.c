@@ -172,68 +172,180 @@ void compare_traces_set_modes(struct comparison *c) {
                                                      : "none";
 }
 
-/* --- A command ------------------------------------------------------------ */
+/* --- Recordings of a command ---------------------------------------------- */
 
-/* Lists the recordings in FOLDER, whose names end in .raw, including those of
-   which only the spool was left. Returns their number. */
-static size_t list_recordings(const char *folder, char ***names) {
-    size_t n = 0, room = 0;
+/* Recording of one of a command's processes. */
+struct recording {
+    char *path;     /* ends in .raw; the spool may be all that is left */
+    char name[300]; /* EXECUTABLE.PID */
+    uint64_t events;
+};
+
+struct recordings {
+    struct recording *list;
+    size_t count, room;
+};
+
+static void recordings_free(struct recordings *all) {
+    for (size_t i = 0; i < all->count; i++)
+        free(all->list[i].path);
+    free(all->list);
+}
+
+/* Puts the file that a shell would run for COMMAND into PATH, links resolved. */
+static bool find_executable(const char *command, char path[PATH_MAX]) {
+    if (strchr(command, '/') != NULL)
+        return realpath(command, path) != NULL;
+    const char *list = getenv("PATH");
+    while (list != NULL && *list != '\0') {
+        char file[2 * PATH_MAX];
+        size_t n = strcspn(list, ":");
+        snprintf(file, sizeof(file), "%.*s%s%s", (int)n, list,
+                 n == 0 ? "" : "/", command);
+        if (access(file, X_OK) == 0)
+            return realpath(file, path) != NULL;
+        list += n + (list[n] != '\0');
+    }
+    return false;
+}
+
+static const char *file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Reads R, whose path is set. Its name is that of COMMAND where COMMAND is a link
+   to an executable of the recorded name: redis-server may be a link to
+   redis-check-rdb. */
+static void scan_recording(struct recording *r, const char *command) {
+    static struct info_file f;
+    char path[PATH_MAX];
+    memset(&f, 0, sizeof(f));
+    f.name = r->path;
+    info_read_raw(&f, tool_input_open(r->path), r->path);
+    r->events = info_event_count(&f);
+    if (f.have_header && f.header.executable[0] != '\0' &&
+        find_executable(command, path) &&
+        strcmp(file_name(path), f.header.executable) == 0)
+        snprintf(r->name, sizeof(r->name), "%.255s.%u", file_name(command),
+                 (unsigned)f.header.fixed.pid);
+    else
+        snprintf(r->name, sizeof(r->name), "%.*s",
+                 (int)(strlen(file_name(r->path)) - strlen(".raw")),
+                 file_name(r->path));
+    info_free(&f);
+}
+
+/* Adds the recording PATH, which is freed where that fails or it is known. */
+static bool recordings_add(struct recordings *all, char *path) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].path, path) == 0) {
+            free(path);
+            return true;
+        }
+    if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
+                            sizeof(*all->list))) {
+        free(path);
+        return false;
+    }
+    all->list[all->count++] = (struct recording){.path = path};
+    return true;
+}
+
+static int compare_recordings(const void *a, const void *b) {
+    const struct recording *x = a, *y = b;
+    if (x->events != y->events)
+        return x->events > y->events ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+/* Finds the recordings in FOLDER, the one with most events first. Their names
+   end in .raw, or .raw.spool where only the spool was left. */
+static bool find_recordings(struct recordings *all, const char *folder,
+                            const char *command) {
     struct dirent *entry;
+    bool good = true;
     DIR *dir = opendir(folder);
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char *end = strstr(entry->d_name, ".raw");
+    while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
+        char *path, *end = strstr(entry->d_name, ".raw");
         if (end == NULL ||
             (strcmp(end, ".raw") != 0 && strcmp(end, ".raw.spool") != 0))
             continue;
-        char *path;
-        if (!tool_array_reserve(names, &room, n + 1, sizeof(**names)) ||
-            asprintf(&path, "%s/%.*s.raw", folder, (int)(end - entry->d_name),
-                     entry->d_name) < 0)
-            break;
-        bool known = false;
-        for (size_t i = 0; i < n; i++)
-            known = known || strcmp((*names)[i], path) == 0;
-        if (known)
-            free(path);
-        else
-            (*names)[n++] = path;
+        good = asprintf(&path, "%s/%.*s.raw", folder,
+                        (int)(end - entry->d_name), entry->d_name) >= 0 &&
+               recordings_add(all, path);
     }
     if (dir != NULL)
         closedir(dir);
-    return n;
+    if (!good)
+        tool_error("out of memory");
+    for (size_t i = 0; good && i < all->count; i++)
+        scan_recording(&all->list[i], command);
+    if (good && all->count != 0)
+        qsort(all->list, all->count, sizeof(*all->list), compare_recordings);
+    return good;
 }
 
-/* Removes traces with less than a twentieth of the largest one's operations:
-   their figures are mostly those of start and end. */
-static void keep_large(struct comparison *c) {
-    uint64_t most = 0;
-    size_t kept = 0;
+/* Number of processes that a message names. */
+enum { NAMED_PROCESSES = 8 };
+
+/* Warns of the recordings from the first to be left out on. */
+static void warn_of_left_out(const struct recordings *all, size_t from,
+                             bool all_processes) {
     struct tool_text t;
-    for (size_t i = 0; i < c->traces; i++)
-        most = c->trace[i].ops > most ? c->trace[i].ops : most;
-    for (size_t i = 0; i < c->traces; i++) {
-        if (c->trace[i].ops >= most / 20) {
-            c->trace[kept] = c->trace[i];
-            c->trace[kept].number = kept;
-            kept++;
-            continue;
-        }
-        free(c->trace[i].path);
-        free(c->trace[i].name);
-    }
-    if (kept != c->traces)
-        tool_warn("%zu of the program's processes are left out, as they made "
-                  "less than %s operations",
-                  c->traces - kept, tool_text_count(&t, most / 20));
-    c->traces = kept;
+    char names[600] = "";
+    size_t used = 0;
+    for (size_t i = from; i < all->count && i < from + NAMED_PROCESSES; i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used,
+                                 "%s%.40s (%s calls)", i == from ? "" : ", ",
+                                 tool_text_shown(all->list[i].name),
+                                 tool_text_count(&t, all->list[i].events));
+    TCM_ASSERT(used < sizeof(names));
+    tool_warn("%s (%s calls) is compared; %zu of %zu recorded processes are "
+              "left out: %s%s%s",
+              tool_text_shown(all->list[0].name),
+              tool_text_count(&t, all->list[0].events), all->count - from,
+              all->count, names,
+              all->count - from > NAMED_PROCESSES ? ", ..." : "",
+              all_processes ? "" : "; --all-processes adds the larger ones");
 }
 
-bool compare_traces_record(struct comparison *c, char **command,
-                           const char *folder, int out, int *status) {
+/* Adds the traces of the process with the most events, or of ALL_PROCESSES that
+   have at least a twentieth of its events: figures of smaller ones are mostly
+   those of start and end. */
+static bool add_recordings(struct comparison *c, const struct recordings *all,
+                           const char *folder, bool all_processes) {
+    size_t taken = 0;
+    while (taken < all->count &&
+           (taken == 0 || (all_processes && all->list[taken].events >=
+                                                all->list[0].events / 20))) {
+        const struct recording *r = &all->list[taken++];
+        if (tool_stop_requested() || !compare_traces_add(c, r->path, folder))
+            return false;
+        struct compare_trace *t = &c->trace[c->traces - 1];
+        free(t->name);
+        t->name = strdup(r->name);
+        if (t->name == NULL) {
+            tool_error("out of memory");
+            return false;
+        }
+    }
+    TCM_ASSERT(taken == c->traces);
+    if (taken < all->count)
+        warn_of_left_out(all, taken, all_processes);
+    return true;
+}
+
+/* --- A command ------------------------------------------------------------ */
+
+/* Runs `malloc-trace record` for COMMAND, into FOLDER. */
+static bool run_recorder(char **command, const char *folder, int out,
+                         struct tool_child_end *end) {
     static char program[PATH_MAX];
-    char pattern[2 * PATH_MAX], label[PATH_MAX];
-    struct tool_child_end end;
-    size_t words = 0;
+    static char record[] = "record", quiet[] = "-q", output[] = "-o",
+                dashes[] = "--";
+    char pattern[2 * PATH_MAX];
+    size_t words = 0, used = 0, n = 0;
     while (command[words] != NULL)
         words++;
     char **argv = calloc(words + 7, sizeof(*argv));
@@ -241,7 +353,6 @@ bool compare_traces_record(struct comparison *c, char **command,
         tool_error("out of memory");
         return false;
     }
-    size_t used = 0;
     for (const char *f = folder; *f != '\0'; f++) {
         if (*f == '%') /* a literal one */
             pattern[used++] = '%';
@@ -249,43 +360,33 @@ bool compare_traces_record(struct comparison *c, char **command,
     }
     strcpy(pattern + used, "/%e.%p.raw");
     bool good = tool_own_program("malloc-trace", program);
-    size_t n = 0;
-    argv[n++] = program;
-    argv[n++] = (char *)(uintptr_t) "record";
-    argv[n++] = (char *)(uintptr_t) "-q";
-    argv[n++] = (char *)(uintptr_t) "-o";
-    argv[n++] = pattern;
-    argv[n++] = (char *)(uintptr_t) "--";
+    char *const first[] = {program, record, quiet, output, pattern, dashes};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
+        argv[n++] = first[i];
     memcpy(argv + n, command, words * sizeof(*argv));
-    struct tool_child_spec what = {.argv = argv,
+    struct tool_child_spec spec = {.argv = argv,
                                    .out = out,
                                    .signals = TOOL_CHILD_STOPS,
                                    .dies_with_parent = true};
-    good = good && tool_child_run(&what, 0, &end);
+    good = good && tool_child_run(&spec, 0, end);
     free(argv);
-    if (!good)
+    return good;
+}
+
+bool compare_traces_record(struct comparison *c, char **command,
+                           const char *folder, int out, bool all_processes,
+                           int *status) {
+    struct tool_child_end end;
+    struct recordings all = {0};
+    if (!run_recorder(command, folder, out, &end))
         return false;
     *status = end.status;
-    char **names = NULL;
-    size_t count = list_recordings(folder, &names);
-    for (size_t i = 0; i < count; i++) {
-        if (good && !tool_stop_requested() &&
-            compare_traces_add(c, names[i], folder)) {
-            struct compare_trace *t = &c->trace[c->traces - 1];
-            const char *slash = strrchr(names[i], '/');
-            snprintf(label, sizeof(label), "%.*s", (int)(strlen(slash + 1) - 4),
-                     slash + 1);
-            free(t->name);
-            t->name = strdup(label);
-            good = t->name != NULL;
-        }
-        free(names[i]);
-    }
-    free(names);
-    if (c->traces == 0) {
+    bool good = find_recordings(&all, folder, command[0]);
+    if (good && (all.count == 0 || all.list[0].events == 0)) {
         tool_error("%s left no trace to replay", command[0]);
-        return false;
+        good = false;
     }
-    keep_large(c);
+    good = good && add_recordings(c, &all, folder, all_processes);
+    recordings_free(&all);
     return good;
 }

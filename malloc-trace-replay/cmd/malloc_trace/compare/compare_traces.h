@@ -22,11 +22,14 @@ bool compare_traces_add(struct comparison *c, const char *name,
 
 /*
  * Records COMMAND, which has this process's descriptors, but OUT for standard
- * output, and adds the traces of the processes that did most of the work.
- * *STATUS: as from wait. false: a message was printed.
+ * output. Adds the trace of the process with the most events, or with
+ * ALL_PROCESSES those of all that have at least a twentieth of its events; a
+ * warning names the others. *STATUS: as from wait. false: a message was
+ * printed.
  */
 bool compare_traces_record(struct comparison *c, char **command,
-                           const char *folder, int out, int *status);
+                           const char *folder, int out, bool all_processes,
+                           int *status);
 
 /* Sets the mode in which each trace is replayed. */
 void compare_traces_set_modes(struct comparison *c);
