@@ -401,19 +401,22 @@ static FILE *text_out(const struct request *o) {
     return o->is_command || stdout_is_taken(o) ? stderr : stdout;
 }
 
-static bool gather_traces(struct request *o, const char *folder) {
+/* Gathers the traces. FOLDER gets recordings, SORTED the sorted forms of raw
+   traces; NULL: none are wanted. */
+static bool gather_traces(struct request *o, const char *folder,
+                          const char *sorted) {
     int status = 0;
     if (o->is_command) {
         /* results stand alone on standard output */
         int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
-        if (!compare_traces_record(&o->c, o->operand, folder, out,
+        if (!compare_traces_record(&o->c, o->operand, folder, sorted, out,
                                    o->all_processes, &status))
             return false;
         warn_of_status(o->operand[0], status);
     } else {
         for (int i = 0; i < o->operands; i++)
             if (tool_stop_requested() ||
-                !compare_traces_add(&o->c, o->operand[i], folder))
+                !compare_traces_add(&o->c, o->operand[i], sorted))
                 return false;
     }
     compare_traces_set_modes(&o->c);
@@ -449,7 +452,8 @@ static int traces_status(const struct comparison *c) {
 }
 
 static int run_gate(struct request *o) {
-    if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
+    if ((o->is_command && !compare_traces_make_folder(o->folder)) ||
+        !gather_traces(o, o->folder, NULL))
         return TOOL_FAILED;
     int status =
         compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
@@ -458,7 +462,8 @@ static int run_gate(struct request *o) {
 
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
-    if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
+    if (!compare_traces_make_folder(o->folder) ||
+        !gather_traces(o, o->folder, o->folder))
         return TOOL_FAILED;
     if (!check_contestants(o))
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
@@ -473,7 +478,7 @@ static int make_plan(struct request *o) {
     struct comparison *c = &o->c;
     char traces[PATH_MAX];
     if (!compare_plan_make_folder(o->plan, traces) ||
-        !gather_traces(o, traces) || !check_contestants(o))
+        !gather_traces(o, traces, traces) || !check_contestants(o))
         return TOOL_FAILED;
     c->limit_ns = 3600u * (uint64_t)1000000000;
     if (!comparison_make_room(c, o->rounds.wanted) ||

@@ -10,8 +10,8 @@
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "formats/format_import.h"
 #include "model/info.h"
+#include "open/trace_open.h"
 
 #include <errno.h>
 #include <math.h>
@@ -116,18 +116,46 @@ static bool read_run_numbers(const char *text, size_t n, const char *key,
 
 /* --- Of the trace --------------------------------------------------------- */
 
-static bool count_trace(struct counts *all, const struct compare_trace *t) {
-    static struct info_file f;
-    struct tool_input *in = format_open(t->path);
-    if (in == NULL) {
-        tool_error("%s: %s", t->name, strerror(errno));
+/* Reads the trace T of C into F. false: a message was printed. */
+static bool read_trace(struct comparison *c, const struct compare_trace *t,
+                       struct info_file *f) {
+    struct trace in;
+    memset(f, 0, sizeof(*f));
+    if (!trace_open(&in, t->path, NULL)) {
+        tool_error("%s: %s", t->path, strerror(errno));
         return false;
     }
-    memset(&f, 0, sizeof(f));
-    f.name = t->name;
-    f.want_live = true;
-    info_read_processed(&f, in);
+    f->name = t->name;
+    f->want_live = true;
+    bool is_raw = in.sorting != NULL;
+    info_read_processed(f, in.in);
+    in.in = NULL; /* it was closed */
+    const char *problem = is_raw                  ? trace_problem(&in)
+                          : f->problem_count != 0 ? f->problems[0]
+                                                  : NULL;
+    bool good = f->status != TOOL_FAILED && problem == NULL;
+    if (!is_raw && f->status == TOOL_DAMAGED) {
+        tool_warn("%s", problem == NULL ? t->name : problem);
+        good = true;
+        c->lacks = true;
+    }
+    if (!good)
+        tool_error("%s", problem == NULL ? t->name : problem);
+    /* losses of a raw trace are told of here */
+    if (trace_close(&in, !good) != TOOL_OK)
+        c->lacks = true;
+    if (good && info_event_count(f) == 0) {
+        tool_error("%s: the trace has no operations", t->name);
+        good = false;
+    }
+    return good;
+}
+
+static bool count_trace(struct counts *all, struct comparison *c,
+                        const struct compare_trace *t) {
+    static struct info_file f;
     bool good =
+        read_trace(c, t, &f) &&
         add_count(all, (double)info_event_count(&f), "calls") &&
         add_count(all, (double)f.requested_bytes, "requested_bytes") &&
         add_count(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
@@ -144,8 +172,8 @@ static bool count_trace(struct counts *all, const struct compare_trace *t) {
                 add_count(all, (double)f.live.sizes[b], "calls_of_size_to.%llu",
                           (unsigned long long)info_size_to(b));
     }
-    TCM_ASSERT(sized <= info_event_count(&f));
-    TCM_ASSERT(f.live.bytes <= f.live.peak_bytes);
+    TCM_ASSERT(!good || sized <= info_event_count(&f));
+    TCM_ASSERT(!good || f.live.bytes <= f.live.peak_bytes);
     info_free(&f);
     return good;
 }
@@ -248,7 +276,7 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
     for (size_t t = 0; good && t < c->traces; t++) {
         snprintf(prefix, sizeof(prefix), "%zu.", t);
         all.prefix = c->traces == 1 ? "" : prefix;
-        good = !tool_stop_requested() && count_trace(&all, &c->trace[t]) &&
+        good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
                count_replay(&all, c, t);
     }
     if (good && save != NULL)

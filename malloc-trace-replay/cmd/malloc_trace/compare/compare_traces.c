@@ -139,29 +139,41 @@ static bool is_replayable(const char *name, char path[PATH_MAX], int *error) {
     return ready;
 }
 
+/* Adds the raw trace NAME in a sorted form. */
+static bool add_sorted(struct comparison *c, const char *name,
+                       const char *folder) {
+    char real_folder[PATH_MAX], path[2 * PATH_MAX];
+    if (realpath(folder, real_folder) == NULL) {
+        tool_error("%s: %s", folder, strerror(errno));
+        return false;
+    }
+    snprintf(path, sizeof(path), "%s/%zu.trace.lz4", real_folder, c->traces);
+    return comparison_add_trace(c, path, name) &&
+           sort_trace(c, &c->trace[c->traces - 1], name, path);
+}
+
 bool compare_traces_add(struct comparison *c, const char *name,
-                        const char *folder) {
-    char path[PATH_MAX], real_folder[PATH_MAX], out[2 * PATH_MAX];
+                        const char *sorted) {
+    char path[PATH_MAX];
     int error;
-    bool ready = is_replayable(name, path, &error);
-    if (error == 0 && !ready && realpath(folder, real_folder) == NULL)
-        error = errno;
+    size_t before = c->traces;
+    if (sorted == NULL)
+        return comparison_add_trace(c, name, name);
+    bool replayable = is_replayable(name, path, &error);
     if (error != 0) {
         tool_error("%s: %s", name, strerror(error));
         return false;
     }
-    if (!ready)
-        snprintf(out, sizeof(out), "%s/%zu.trace.lz4", real_folder, c->traces);
-    if (!comparison_add_trace(c, ready ? path : out, name))
-        return false;
-    struct compare_trace *t = &c->trace[c->traces - 1];
-    bool good = ready ? scan_trace(c, t) : sort_trace(c, t, name, out);
-    if (good && t->ops == 0) {
-        tool_error("%s: the trace has no operations", t->name);
+    bool good = replayable ? comparison_add_trace(c, path, name) &&
+                                 scan_trace(c, &c->trace[before])
+                           : add_sorted(c, name, sorted);
+    if (good && c->trace[before].ops == 0) {
+        tool_error("%s: the trace has no operations", name);
         good = false;
     }
-    if (!good)
+    if (!good && c->traces > before)
         comparison_remove_trace(c);
+    TCM_ASSERT(c->traces == before + good);
     return good;
 }
 
@@ -314,13 +326,13 @@ static void warn_of_left_out(const struct recordings *all, size_t from,
    have at least a twentieth of its events: figures of smaller ones are mostly
    those of start and end. */
 static bool add_recordings(struct comparison *c, const struct recordings *all,
-                           const char *folder, bool all_processes) {
+                           const char *sorted, bool all_processes) {
     size_t taken = 0;
     while (taken < all->count &&
            (taken == 0 || (all_processes && all->list[taken].events >=
                                                 all->list[0].events / 20))) {
         const struct recording *r = &all->list[taken++];
-        if (tool_stop_requested() || !compare_traces_add(c, r->path, folder))
+        if (tool_stop_requested() || !compare_traces_add(c, r->path, sorted))
             return false;
         struct compare_trace *t = &c->trace[c->traces - 1];
         free(t->name);
@@ -374,8 +386,8 @@ static bool run_recorder(char **command, const char *folder, int out,
 }
 
 bool compare_traces_record(struct comparison *c, char **command,
-                           const char *folder, int out, bool all_processes,
-                           int *status) {
+                           const char *folder, const char *sorted, int out,
+                           bool all_processes, int *status) {
     struct tool_child_end end;
     struct recordings all = {0};
     if (!run_recorder(command, folder, out, &end))
@@ -386,7 +398,7 @@ bool compare_traces_record(struct comparison *c, char **command,
         tool_error("%s left no trace to replay", command[0]);
         good = false;
     }
-    good = good && add_recordings(c, &all, folder, all_processes);
+    good = good && add_recordings(c, &all, sorted, all_processes);
     recordings_free(&all);
     return good;
 }
