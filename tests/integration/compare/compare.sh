@@ -226,6 +226,56 @@ fails_with "counts that are not there" 1 "$malloc_trace" compare --against gone 
     p.p
 fails_with "counts of allocators" 2 "$malloc_trace" compare --against counts \
     -a glibc p.p
+for how in killed failing; do
+    case $how in
+    killed) want="ended by signal 9 .*" code='kill -9 $$' ;;
+    failing) want="exit status 3" code='exit 3' ;;
+    esac
+    fails_with "a baseline of a $how program" 1 "$malloc_trace" compare \
+        --save-baseline none -- sh -c "./alloc; $code"
+    like "is refused" "$err" "sh: $want; a gate needs a program that succeeds"
+    is "and not written" "$(ls none 2>&1 | grep -c '^none$')" 0
+    fails_with "a $how program beside a baseline" 1 "$malloc_trace" compare \
+        --against counts --tolerance 99% -- sh -c "./alloc; $code"
+    fails_with "a $how program with a budget" 1 "$malloc_trace" compare \
+        -a glibc -a $own -n 1 --budget 'time<=1000' -- sh -c "./alloc; $code"
+done
+fails_with "counts of two traces beside those of one" 3 "$malloc_trace" \
+    compare --against counts p.p p.p
+like "are not judged" "$out" \
+    "^not judged: the file has counts of 1 traces, and there are 2"
+echo '{"format": "malloc-trace counts 1", "counts": {}}' >none
+fails_with "a file without counts" 3 "$malloc_trace" compare --against none p.p
+like "judges nothing" "$out" "^not judged: the file has no counts"
+"$malloc_trace" compare --save-baseline raw_counts raw.lz4
+check "a raw trace is counted as it is" "$malloc_trace" compare \
+    --against raw_counts raw.lz4
+"$postprocess" -q raw.lz4 sorted.p
+check "and has the counts of its sorted form" "$malloc_trace" compare \
+    --against raw_counts sorted.p
+for trace in cut.lz4 cut.p; do
+    fails_with "a baseline of $trace, which is incomplete" 3 "$malloc_trace" \
+        compare --save-baseline cut_counts $trace
+    like "is not written" "$err" "cut_counts is not written: "
+    is "at all" "$(ls cut_counts 2>&1 | grep -c '^cut_counts$')" 0
+done
+"$python" - counts <<'PYTHON'
+import json, sys
+for name, change in (("with", 1), ("without", None)):
+    d = json.load(open(sys.argv[1]))
+    d["counts"].pop("replay.instructions", None)
+    if change:
+        d["counts"]["replay.instructions"] = 1e12
+    json.dump(d, open(name, "w"))
+PYTHON
+check "instructions that the file lacks are not judged" "$malloc_trace" compare \
+    --against without p.p
+if "$malloc_trace" compare --save-baseline x p.p && grep -q instructions x; then
+    skip "instructions that this machine does not count" "it does"
+else
+    fails_with "instructions that this machine does not count" 3 \
+        "$malloc_trace" compare --against with p.p
+fi
 
 # --- Sweeps -------------------------------------------------------------------
 

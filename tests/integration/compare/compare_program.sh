@@ -94,12 +94,12 @@ is "a link to a program" "$status" 0
 like "is called by the link's name" "$err" "^linked\.[0-9]+: "
 compare -- ./does killed
 is "one that is killed: status and output" "$status,$(cat "$out")" "0,dying"
-like "which is told" "$err" "does was ended by signal 9"
+like "which is told" "$err" "does: ended by signal 9 "
 is "what it did is compared" "$(get malloc-trace.runs)" 2
 clean "one that is killed"
 compare -- ./does status
 is "one that fails" "$status" 0
-like "which is told" "$err" "does ended with status 7"
+like "which is told" "$err" "does: exit status 7; what it did until then is"
 run sh -c 'printf "a\nb\n" | "$0" compare -a glibc -a malloc-trace -n 1 --json j \
     -- ./does read' "$malloc_trace"
 is "one that reads from a pipe" "$status,$(cat "$out")" "0,got a

@@ -37,6 +37,7 @@ struct request {
     bool all_processes, run_program, no_check, merge, has_budget, budget_strict,
         has_margin;
     bool is_command;
+    bool is_gate; /* something may fail with TOOL_BUDGET */
     char **operand;
     int operands;
     char folder[PATH_MAX];
@@ -377,15 +378,21 @@ static bool check_contestants(struct request *o) {
 
 /* --- Steps ---------------------------------------------------------------- */
 
-/* Warns of the recorded program's failure, which does not become the exit
-   status. */
-static void warn_of_status(const char *name, int status) {
-    if (WIFSIGNALED(status))
-        tool_warn("%s was ended by signal %d (%s); what it did until then is "
-                  "compared",
-                  name, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else if (WEXITSTATUS(status) != 0)
-        tool_warn("%s ended with status %d", name, WEXITSTATUS(status));
+/* Tells whether the recorded program succeeded, with a warning if not: its
+   status does not become the exit status, except that a gate fails. */
+static bool check_program_status(const struct request *o, int status) {
+    const char *name = o->operand[0];
+    struct tool_child_end end = {.status = status};
+    char how[120];
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    tool_child_end_text(&end, how, sizeof(how));
+    if (!o->is_gate) {
+        tool_warn("%s: %s; what it did until then is compared", name, how);
+        return true;
+    }
+    tool_error("%s: %s; a gate needs a program that succeeds", name, how);
+    return false;
 }
 
 /* Tells whether standard output gets a file of results. */
@@ -412,7 +419,8 @@ static bool gather_traces(struct request *o, const char *folder,
         if (!compare_traces_record(&o->c, o->operand, folder, sorted, out,
                                    o->all_processes, &status))
             return false;
-        warn_of_status(o->operand[0], status);
+        if (!check_program_status(o, status))
+            return false;
     } else {
         for (int i = 0; i < o->operands; i++)
             if (tool_stop_requested() ||
@@ -455,9 +463,7 @@ static int run_gate(struct request *o) {
     if ((o->is_command && !compare_traces_make_folder(o->folder)) ||
         !gather_traces(o, o->folder, NULL))
         return TOOL_FAILED;
-    int status =
-        compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
-    return status == TOOL_OK ? traces_status(&o->c) : status;
+    return compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
 }
 
 static int run_comparison(struct request *o) {
@@ -524,16 +530,17 @@ int cmd_compare(int argc, char **argv) {
     tool_stop_catch();
     if (o.job != NULL)
         return compare_plan_run_job(o.operand[0], o.job);
-    bool is_gate = o.save != NULL || o.against != NULL;
-    if (is_gate && (o.c.contestants.count != 0 || o.merge || o.plan != NULL))
+    bool counts = o.save != NULL || o.against != NULL;
+    o.is_gate = counts || o.has_budget;
+    if (counts && (o.c.contestants.count != 0 || o.merge || o.plan != NULL))
         return tool_usage_error("--save-baseline and --against compare no "
                                 "allocators");
-    if (!o.merge && !is_gate && !choose_contestants(&o))
+    if (!o.merge && !counts && !choose_contestants(&o))
         return TOOL_USAGE;
     if (o.run_program && !compare_program_can_repeat())
         return TOOL_USAGE;
     status = o.merge          ? merge_plans(&o)
-             : is_gate        ? run_gate(&o)
+             : counts         ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)
                               : run_comparison(&o);
     compare_traces_remove_folder(o.folder);

@@ -30,7 +30,8 @@ struct count {
 struct counts {
     struct count *list;
     size_t count, room;
-    const char *prefix; /* of names, for the trace that is counted */
+    double traces, saved_traces; /* that were counted; saved, 0: unknown */
+    const char *prefix;          /* of names, for the trace that is counted */
 };
 
 static struct count *find_count(struct counts *all, const char *name) {
@@ -94,7 +95,8 @@ read_file_numbers(const char *path, const char *format, const char *key,
     const struct tool_json_value *root = compare_json_file(path, format);
     if (root == NULL)
         return false;
-    bool good = for_each_number(path, tool_json_member(root, key), call, ctx);
+    bool good = for_each_number(
+        path, key == NULL ? root : tool_json_member(root, key), call, ctx);
     tool_json_read_free(root);
     return good;
 }
@@ -107,9 +109,14 @@ static bool read_run_numbers(const char *text, size_t n, const char *key,
     const struct tool_json_value *root = tool_json_read(text, n, problem);
     if (root == NULL)
         return false;
-    bool good = for_each_number(
-        "the replay", tool_json_member(tool_json_member(root, "replay"), key),
-        call, ctx);
+    bool good = tool_json_is_true(tool_json_member(root, "ok"));
+    if (!good)
+        tool_error("the replay gave no counts: %s",
+                   compare_json_text(root, "why"));
+    good = good && for_each_number(
+                       "the replay",
+                       tool_json_member(tool_json_member(root, "replay"), key),
+                       call, ctx);
     tool_json_read_free(root);
     return good;
 }
@@ -188,9 +195,11 @@ static bool take_counter(void *ctx, const char *name, double value) {
     return add_count(all, value, "allocator.%.60s", name);
 }
 
+#define INSTRUCTIONS "replay.instructions"
+
 static bool take_hardware(void *ctx, const char *name, double value) {
     return strcmp(name, "instructions") != 0 ||
-           add_count(ctx, value, "replay.instructions");
+           add_count(ctx, value, INSTRUCTIONS);
 }
 
 /* Replays the trace under this project's library on one thread, which keeps the
@@ -220,6 +229,19 @@ static bool take_saved_count(void *ctx, const char *name, double value) {
     return true;
 }
 
+static bool take_saved_traces(void *ctx, const char *name, double value) {
+    struct counts *all = ctx;
+    if (strcmp(name, "traces") == 0)
+        all->saved_traces = value;
+    return true;
+}
+
+static bool read_saved(struct counts *all, const char *path) {
+    return read_file_numbers(path, GATE_FORMAT, NULL, take_saved_traces, all) &&
+           read_file_numbers(path, GATE_FORMAT, "counts", take_saved_count,
+                             all);
+}
+
 static bool save_counts(const struct comparison *c, const struct counts *all,
                         const char *path) {
     static struct tool_json j;
@@ -228,6 +250,7 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
     tool_json_begin_object(&j, NULL);
     tool_json_string(&j, "format", GATE_FORMAT);
     tool_json_string(&j, "command", c->command == NULL ? "" : c->command);
+    tool_json_u64(&j, "traces", c->traces);
     tool_json_begin_object(&j, "counts");
     for (size_t i = 0; i < all->count; i++)
         tool_json_double(&j, all->list[i].name, all->list[i].now);
@@ -238,16 +261,54 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
 
 /* --- The judgement -------------------------------------------------------- */
 
+/* Tells whether a count needs a counter of the processor. */
+static bool is_of_hardware(const struct count *c) {
+    size_t n = strlen(c->name), end = strlen(INSTRUCTIONS);
+    return n >= end && strcmp(c->name + n - end, INSTRUCTIONS) == 0;
+}
+
+/* Tells whether counts can be compared at all; OUT gets the reason if not. */
+static bool are_comparable(const struct counts *all, FILE *out) {
+    size_t saved = 0;
+    for (size_t i = 0; i < all->count; i++)
+        saved += all->list[i].has_before;
+    if (saved == 0) {
+        fputs("not judged: the file has no counts\n", out);
+        return false;
+    }
+    if (all->saved_traces != 0 && all->saved_traces != all->traces) {
+        fprintf(out,
+                "not judged: the file has counts of %.0f traces, and there "
+                "are %.0f\n",
+                all->saved_traces, all->traces);
+        return false;
+    }
+    return true;
+}
+
 static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
     struct tool_text a, b;
-    size_t more = 0, less = 0;
+    size_t more = 0, less = 0, same = 0, skipped = 0, lost = 0;
+    if (!are_comparable(all, out))
+        return TOOL_DAMAGED;
     for (size_t i = 0; i < all->count; i++) {
         const struct count *c = &all->list[i];
         double was = c->has_before ? c->before : 0;
         double is = c->has_now ? c->now : 0;
-        /* start-up code may vary by a few calls */
-        if (fabs(is - was) <= fmax(tolerance * was, 2))
+        if (is_of_hardware(c) && c->has_before != c->has_now) {
+            fprintf(out, "%s: %s\n", tool_text_shown(c->name),
+                    c->has_now
+                        ? "not judged, the file has no such count"
+                        : "not judged, this machine does not count them");
+            skipped++;
+            lost += !c->has_now;
             continue;
+        }
+        /* start-up code may vary by a few calls */
+        if (fabs(is - was) <= fmax(tolerance * was, 2)) {
+            same++;
+            continue;
+        }
         fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
                 tool_text_shown(c->name),
                 tool_text_count(&a, tool_text_whole(is)),
@@ -256,15 +317,16 @@ static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
                 is > was ? "  MORE" : "");
         *(is > was ? &more : &less) += 1;
     }
+    TCM_ASSERT(more + less + same + skipped == all->count);
     fprintf(out,
             "%zu counts: %zu more than before, %zu less (tolerance %g %%)\n",
-            all->count, more, less, 100 * tolerance);
-    return more == 0 ? TOOL_OK : TOOL_BUDGET;
+            all->count - skipped, more, less, 100 * tolerance);
+    return more != 0 ? TOOL_BUDGET : lost != 0 ? TOOL_DAMAGED : TOOL_OK;
 }
 
 int compare_gate(struct comparison *c, const char *save, const char *against,
                  double tolerance, FILE *out) {
-    struct counts all = {0};
+    struct counts all = {.traces = (double)c->traces};
     char prefix[32];
     int status = TOOL_OK;
     bool good = compare_contestants_add(&c->contestants, "malloc-trace") &&
@@ -279,16 +341,25 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
         good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
                count_replay(&all, c, t);
     }
-    if (good && save != NULL)
+    if (good && c->lacks && save != NULL)
+        tool_error("%s is not written: counts of an incomplete trace are no "
+                   "baseline",
+                   save);
+    else if (good && save != NULL)
         good = save_counts(c, &all, save);
     if (good && against != NULL) {
-        good = read_file_numbers(against, GATE_FORMAT, "counts",
-                                 take_saved_count, &all);
+        good = read_saved(&all, against);
         if (good)
             status = judge_counts(&all, tolerance, out);
     }
     free(all.list);
-    return good ? status : TOOL_FAILED;
+    if (tool_stop_requested()) {
+        tool_error("interrupted: nothing was judged");
+        return TOOL_DAMAGED;
+    }
+    if (!good)
+        return TOOL_FAILED;
+    return status == TOOL_OK && c->lacks ? TOOL_DAMAGED : status;
 }
 
 /* --- Budget --------------------------------------------------------------- */

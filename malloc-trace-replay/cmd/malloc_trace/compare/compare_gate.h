@@ -22,7 +22,10 @@
  * Counts the traces of C. Writes the counts to SAVE (NULL: not), compares them
  * with those in AGAINST (NULL: not) and names on OUT each that differs by more
  * than TOLERANCE, a ratio. Returns an exit status: TOOL_BUDGET if a count is
- * larger than it may be.
+ * larger than it may be; else TOOL_DAMAGED where counts cannot be judged: a
+ * trace is incomplete (SAVE is not written then), AGAINST has counts of another
+ * number of traces or none, or instructions that this machine does not count,
+ * or a stop was requested.
  */
 int compare_gate(struct comparison *c, const char *save, const char *against,
                  double tolerance, FILE *out);
