@@ -166,10 +166,30 @@ timeout --foreground --preserve-status -s INT 5 "$malloc_trace" compare -n 2000 
     -a glibc -a malloc-trace --json j -- ./does >"$out" 2>"$err"
 is "interrupted" "$?,$(cat "$out"),$(get interrupted)" 3,out,true
 clean "interrupted"
-timeout --foreground --preserve-status -s INT 2 "$malloc_trace" compare -a glibc \
-    -a malloc-trace -- ./does wait >"$out" 2>"$err"
-status=$?
-[ $status -ne 0 ]
-result "interrupted while it is recorded ($status)" $?
-clean "interrupted while it is recorded"
+
+# --- A server, which a signal ends --------------------------------------------
+
+for how in INT TERM; do
+    rm -f j
+    # the process that timeout signals, not its group, as for a terminal
+    timeout --foreground --preserve-status -s $how 2 "$malloc_trace" compare \
+        -n 2 -a glibc -a malloc-trace --json j -- ./does wait >"$out" 2>"$err"
+    is "one that SIG$how ends is compared" "$?,$(get interrupted glibc.runs)" \
+        "0,false|2"
+    like "which is told" "$err" "the program is asked to end; what it did until"
+    clean "one that SIG$how ends"
+done
+timeout --foreground --preserve-status -s INT 2 "$malloc_trace" compare \
+    --save-baseline served -- ./does wait >"$out" 2>"$err"
+is "nor does a gate take it for a failure" "$?,$(ls served)" "0,served"
+if have setsid && have script; then
+    # a terminal sends its interrupt to all of the group
+    { sleep 2 && printf '\003' && sleep 30; } |
+        timeout 60 script -qec "\"$malloc_trace\" compare -n 1 -a glibc \
+        -a malloc-trace --json j -- ./does wait" typescript >"$out" 2>"$err"
+    is "one that Ctrl-C ends is compared" "$(get interrupted glibc.runs)" \
+        "false|1"
+else
+    skip "Ctrl-C" "no script"
+fi
 tap_end

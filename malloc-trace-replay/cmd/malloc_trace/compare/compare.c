@@ -41,6 +41,7 @@ struct request {
     char **operand;
     int operands;
     char folder[PATH_MAX];
+    struct compare_recorded recorded;
 };
 
 /* --- The command line ----------------------------------------------------- */
@@ -218,7 +219,8 @@ static bool parse_options(struct request *o, struct tool_opts *options,
         .about = "Say which allocator serves these traces best, by how much, "
                  "and how sure that is: replays them under every allocator, "
                  "again and again, in random order. With COMMAND it is "
-                 "recorded first.",
+                 "recorded first; Ctrl-C ends COMMAND, such as a server, and "
+                 "its trace is compared.",
         .opts = opts,
         .quiet = "no report and no progress, only warnings and errors",
         .notes = "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
@@ -378,13 +380,16 @@ static bool check_contestants(struct request *o) {
 
 /* --- Steps ---------------------------------------------------------------- */
 
-/* Tells whether the recorded program succeeded, with a warning if not: its
-   status does not become the exit status, except that a gate fails. */
-static bool check_program_status(const struct request *o, int status) {
+/* Tells whether the recorded program succeeded, or was ended by the user. With
+   a warning if not: its status does not become the exit status, except that a
+   gate fails. */
+static bool check_program_status(const struct request *o) {
     const char *name = o->operand[0];
+    int status = o->recorded.status;
     struct tool_child_end end = {.status = status};
     char how[120];
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (o->recorded.ended_by_user ||
+        (WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return true;
     tool_child_end_text(&end, how, sizeof(how));
     if (!o->is_gate) {
@@ -412,14 +417,13 @@ static FILE *text_out(const struct request *o) {
    traces; NULL: none are wanted. */
 static bool gather_traces(struct request *o, const char *folder,
                           const char *sorted) {
-    int status = 0;
     if (o->is_command) {
         /* results stand alone on standard output */
         int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
         if (!compare_traces_record(&o->c, o->operand, folder, sorted, out,
-                                   o->all_processes, &status))
+                                   o->all_processes, &o->recorded))
             return false;
-        if (!check_program_status(o, status))
+        if (!check_program_status(o))
             return false;
     } else {
         for (int i = 0; i < o->operands; i++)

@@ -2,6 +2,8 @@
 #include "cmd/malloc_trace/compare/compare_traces.h"
 
 #include "cmd/malloc_trace/compare/compare_run.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "common/child.h"
 #include "common/collections.h"
 #include "common/files.h"
@@ -19,10 +21,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 bool compare_traces_make_folder(char folder[PATH_MAX]) {
@@ -204,7 +208,8 @@ static void recordings_free(struct recordings *all) {
     free(all->list);
 }
 
-/* Puts the file that a shell would run for COMMAND into PATH, links resolved. */
+/* Puts the file that a shell would run for COMMAND into PATH, links resolved.
+   */
 static bool find_executable(const char *command, char path[PATH_MAX]) {
     if (strchr(command, '/') != NULL)
         return realpath(command, path) != NULL;
@@ -226,8 +231,8 @@ static const char *file_name(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-/* Reads R, whose path is set. Its name is that of COMMAND where COMMAND is a link
-   to an executable of the recorded name: redis-server may be a link to
+/* Reads R, whose path is set. Its name is that of COMMAND where COMMAND is a
+   link to an executable of the recorded name: redis-server may be a link to
    redis-check-rdb. */
 static void scan_recording(struct recording *r, const char *command) {
     static struct info_file f;
@@ -348,9 +353,105 @@ static bool add_recordings(struct comparison *c, const struct recordings *all,
     return true;
 }
 
+/* --- Stopping a command --------------------------------------------------- */
+
+/* Time after which a program that was asked to end by SIGINT gets SIGTERM. */
+#define TERM_NS 10000000000u
+/* Time between two looks whether the program has ended. */
+#define LOOK_NS 20000000
+
+/* The request to end the recorded program. A user who ends a server by Ctrl-C
+   wants its trace compared, so this is no request to stop the comparison. */
+static uint32_t end_signal; /* 0: none yet */
+static uint32_t end_is_of_terminal;
+
+/* A second signal ends this program. */
+static void take_end_request(int sig, siginfo_t *info, void *context) {
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    (void)context;
+    if (tcm_load_relaxed(&end_signal) == 0) {
+        tcm_store_relaxed(&end_is_of_terminal, (uint32_t)(info->si_code > 0));
+        tcm_store_relaxed(&end_signal, (uint32_t)sig);
+        return;
+    }
+    sigaction(sig, &plain, NULL);
+    raise(sig);
+}
+
+static const int end_signals[] = {SIGINT, SIGTERM};
+enum { END_SIGNALS = TCM_ARRAY_SIZE(end_signals) };
+
+/* Takes the signals; BEFORE gets their dispositions. Ignored ones stay so. */
+static void catch_end_requests(struct sigaction before[END_SIGNALS]) {
+    struct sigaction take = {.sa_sigaction = take_end_request,
+                             .sa_flags = SA_SIGINFO};
+    sigemptyset(&take.sa_mask);
+    for (unsigned i = 0; i < END_SIGNALS; i++) {
+        sigaction(end_signals[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            sigaction(end_signals[i], &take, NULL);
+    }
+}
+
+/* Sends SIG to the children of PARENT. */
+static void signal_children(pid_t parent, int sig) {
+    char path[64], text[256];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent,
+             (int)parent);
+    FILE *f = fopen(path, "re");
+    bool known = f != NULL && fgets(text, sizeof(text), f) != NULL;
+    if (f != NULL)
+        fclose(f);
+    if (!known) { /* `record` forwards this signal */
+        (void)kill(parent, SIGTERM);
+        return;
+    }
+    for (char *at = text, *end;; at = end) {
+        long pid = strtol(at, &end, 10);
+        if (end == at || pid <= 0)
+            return;
+        (void)kill((pid_t)pid, sig);
+    }
+}
+
+/* Waits for `malloc-trace record` in CHILD, and ends its program on request:
+   with SIGINT, unless the terminal has sent it to all, and after a while with
+   SIGTERM. */
+static void await_recorder(struct tool_child *child,
+                           struct tool_child_end *end) {
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    uint64_t since_ns = 0;
+    bool terminated = false;
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        int sig = (int)tcm_load_relaxed(&end_signal);
+        if (waitid(P_PID, (id_t)child->pid, &info,
+                   WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == child->pid)
+            break;
+        if (sig != 0 && since_ns == 0) {
+            since_ns = tcm_clock_ns();
+            terminated = sig == SIGTERM;
+            if (terminated)
+                (void)kill(child->pid, SIGTERM); /* it forwards this one */
+            else if (tcm_load_relaxed(&end_is_of_terminal) == 0)
+                signal_children(child->pid, SIGINT);
+            tool_warn("the program is asked to end; what it did until then is "
+                      "compared");
+        } else if (sig != 0 && !terminated &&
+                   tcm_clock_ns() - since_ns >= TERM_NS) {
+            terminated = true;
+            (void)kill(child->pid, SIGTERM);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    tool_child_wait(child, 0, end);
+}
+
 /* --- A command ------------------------------------------------------------ */
 
-/* Runs `malloc-trace record` for COMMAND, into FOLDER. */
+/* Runs `malloc-trace record` for COMMAND, into FOLDER. false: it cannot be run,
+   a message was printed. */
 static bool run_recorder(char **command, const char *folder, int out,
                          struct tool_child_end *end) {
     static char program[PATH_MAX];
@@ -376,23 +477,37 @@ static bool run_recorder(char **command, const char *folder, int out,
     for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
         argv[n++] = first[i];
     memcpy(argv + n, command, words * sizeof(*argv));
+    struct tool_child child;
     struct tool_child_spec spec = {.argv = argv,
                                    .out = out,
-                                   .signals = TOOL_CHILD_STOPS,
+                                   .signals = TOOL_CHILD_APART,
                                    .dies_with_parent = true};
-    good = good && tool_child_run(&spec, 0, end);
+    struct sigaction before[END_SIGNALS];
+    catch_end_requests(before);
+    int error = good ? tool_child_start(&child, &spec) : 0;
+    if (error != 0) {
+        tool_error("cannot run %s: %s", program, strerror(error));
+        good = false;
+    }
+    if (good)
+        await_recorder(&child, end);
+    for (unsigned i = 0; i < END_SIGNALS; i++)
+        sigaction(end_signals[i], &before[i], NULL);
     free(argv);
     return good;
 }
 
 bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
-                           bool all_processes, int *status) {
+                           bool all_processes, struct compare_recorded *r) {
     struct tool_child_end end;
     struct recordings all = {0};
     if (!run_recorder(command, folder, out, &end))
         return false;
-    *status = end.status;
+    *r = (struct compare_recorded){.status = end.status,
+                                   .wall_ns = end.wall_ns,
+                                   .ended_by_user =
+                                       tcm_load_relaxed(&end_signal) != 0};
     bool good = find_recordings(&all, folder, command[0]);
     if (good && (all.count == 0 || all.list[0].events == 0)) {
         tool_error("%s left no trace to replay", command[0]);

@@ -15,23 +15,32 @@ bool compare_traces_make_folder(char folder[PATH_MAX]);
 /* Removes it with its files. */
 void compare_traces_remove_folder(const char *folder);
 
-/* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that each run
-   reads the sorted form. SORTED NULL: the trace is taken as it is and not
-   scanned: its numbers of operations and threads are unknown. false: a message
-   was printed. */
+/* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
+   each run reads the sorted form. SORTED NULL: the trace is taken as it is and
+   not scanned: its numbers of operations and threads are unknown. false: a
+   message was printed. */
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *sorted);
+
+/* How a recorded command ended. */
+struct compare_recorded {
+    int status; /* as from wait */
+    uint64_t wall_ns;
+    bool ended_by_user; /* by a signal that this process got */
+};
 
 /*
  * Records COMMAND, which has this process's descriptors, but OUT for standard
  * output. Adds the trace of the process with the most events, or with
  * ALL_PROCESSES those of all that have at least a twentieth of its events; a
  * warning names the others. FOLDER gets the recordings; SORTED: as of
- * compare_traces_add. *STATUS: as from wait. false: a message was printed.
+ * compare_traces_add. SIGINT and SIGTERM end COMMAND alone: SIGINT first, where
+ * the terminal has not sent it to all, and SIGTERM after a while. false: a
+ * message was printed.
  */
 bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
-                           bool all_processes, int *status);
+                           bool all_processes, struct compare_recorded *r);
 
 /* Sets the mode in which each trace is replayed. */
 void compare_traces_set_modes(struct comparison *c);
