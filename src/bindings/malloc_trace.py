@@ -9,8 +9,8 @@ that library all functions return False (file: None) and do nothing.
     ...
     malloc_trace.stop()
 
-Which lines allocate is recorded with TCMALLOC_TRACE_SITES=lang; objects of up
-to 512 bytes come from malloc with PYTHONMALLOC=malloc only.
+With TCMALLOC_TRACE_SITES=lang the lines that allocate are recorded; objects of
+up to 512 bytes come from malloc only with PYTHONMALLOC=malloc.
 """
 import ctypes
 import os
@@ -35,8 +35,8 @@ def start(path=None):
 
 
 def stop():
-    """Ends it; the trace is whole then. False: there was none, or its end could
-    not be written."""
+    """Ends the recording; the trace is whole then. False: there was none, or its
+    end could not be written."""
     return _call("malloc_trace_stop")
 
 
@@ -51,8 +51,8 @@ def is_on():
 
 def file():
     """The absolute name of the file that this process records to, or recorded to
-    last; all events so far are in it. None: there is none, as in a child that is
-    not recorded, or its output is no file."""
+    last; all events so far are in it. None: this process is not recorded, or its
+    output is not a file."""
     path = ctypes.create_string_buffer(4096)
     size = ctypes.c_size_t(len(path))
     return os.fsdecode(path.value) if _call("malloc_trace_file", path, size) \

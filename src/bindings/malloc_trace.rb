@@ -4,8 +4,8 @@
 require "fiddle"
 
 # Control of the recording of this process's memory requests, by
-# libtcmalloc_minimal_tracing, and what its lines allocated so far. In a process
-# that does not run with that library nothing happens, and nothing is recorded.
+# libtcmalloc_minimal_tracing, and figures of what its lines have allocated so
+# far. Without that library all methods do nothing.
 #
 #     require "malloc_trace"      # or by its path, share/malloc-trace
 #     MallocTrace.start("t.lz4")
@@ -23,13 +23,13 @@ module MallocTrace
     # The command that reads traces.
     attr_writer :tool
 
-    # Begins a recording to PATH (nil: what TCMALLOC_TRACE_OUTPUT named at the
-    # start). false: one is on already, or it cannot begin.
+    # Begins a recording to PATH (nil: the output that TCMALLOC_TRACE_OUTPUT named
+    # at the start). false: one is on already, or it cannot begin.
     def start(path = nil)
       call("malloc_trace_start", [Fiddle::TYPE_VOIDP], [path&.to_s])
     end
 
-    # Ends it; the trace is whole then.
+    # Ends the recording; the trace is whole then.
     def stop
       call("malloc_trace_stop")
     end
@@ -49,15 +49,15 @@ module MallocTrace
       nil
     end
 
-    # Yields location, bytes and calls of each place that asked for memory since
-    # the start or the last reset, with at least MIN bytes, most bytes first; not
-    # the places in this file. Of a process that is not recorded, as the child of
-    # a fork may be, there are none.
+    # Yields location, bytes and calls of each place that has requested at least
+    # MIN bytes since the start or the last reset, most bytes first, without the
+    # places in this file. A process that is not recorded, such as some children
+    # of fork, has none.
     def each(min = 0)
       return to_enum(:each, min) unless block_given?
 
       path, rows = totals
-      # A start, or a fork, begins another trace: nothing of it was before.
+      # A start or a fork begins another trace, which has nothing from before.
       before = path == @before&.first ? @before.last : {}
       before.each do |location, (bytes, calls)|
         had = rows[location] or next
@@ -69,7 +69,7 @@ module MallocTrace
       self
     end
 
-    # Writes the same to IO, in three columns that sort(1) sorts.
+    # Writes bytes, calls and location of each place to IO, in columns for sort(1).
     def dump(io = $stdout, min = 0)
       each(min) do |location, bytes, calls|
         io.printf("%16d %12d %s\n", bytes, calls, location)
@@ -77,13 +77,13 @@ module MallocTrace
       nil
     end
 
-    # What was asked for up to now is left out from now on.
+    # Leaves all requests up to now out of later figures.
     def reset
       @before = totals
       nil
     end
 
-    # The trace of this process, nil: there is none.
+    # The name of this process's trace; nil: there is none.
     def file
       path = Fiddle::Pointer.malloc(NAME_ROOM, Fiddle::RUBY_FREE)
       types = [Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T]
@@ -101,7 +101,7 @@ module MallocTrace
       false
     end
 
-    # The trace, and { location => [bytes, calls] } of it.
+    # The name of the trace, and its { location => [bytes, calls] }.
     def totals
       path = file or return nil, {}
       rows = {}
@@ -114,7 +114,7 @@ module MallocTrace
           rows[location] = [bytes.to_i, calls.to_i]
         end
       end
-      # 3: it is still being recorded.
+      # Status 3: the trace is still being recorded.
       raise said.join unless [0, 3].include?(Process.last_status.exitstatus)
 
       [path, rows]

@@ -159,7 +159,7 @@ static void log_call(struct writer *w, struct logged call) {
     tcm_store_release(&w->log->count, w->log->count + 1);
 }
 
-/* True for a call that is dropped, which is logged as that alone. */
+/* True for a call that is dropped; the log says only that. */
 static bool is_dropped(struct writer *w, struct mtr_thread *t) {
     if (!mtr_drops(t))
         return false;
@@ -224,7 +224,7 @@ static bool rare_call(struct writer *w) {
     if (t == NULL)
         return false;
     uint64_t old = take_live(w);
-    /* In a gap, too. */
+    /* Also in a gap. */
     if (kind == 7) {
         mtr_put_time(t, tcm_clock_ns());
         mtr_count_untraced_free(t);
@@ -516,7 +516,7 @@ void test_read(const char *name, unsigned slack, bool exact,
 
 /* --- Events alone -------------------------------------------------------- */
 
-/* Threads end all the time: there may be any number. */
+/* Threads end all the time: any number of streams is possible. */
 struct known_stream {
     uint32_t id;
     struct mtf_stream stream;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The recorder without an allocator: a host that only counts, threads that
- * write events and log what they wrote in shared memory, and a reader that
- * compares the trace with the log. A recording lives in a child process, which
- * may end in any way.
+ * write events and log them in shared memory, and a reader that compares the
+ * trace with the log. A recording lives in a child process, which may end in
+ * any way.
  */
 #ifndef TESTS_UNIT_TRACER_RECORDER_TEST_H
 #define TESTS_UNIT_TRACER_RECORDER_TEST_H
@@ -18,14 +18,14 @@
 #define LOG_THREADS 64
 #define LOG_CALLS   200000u
 
-/* A call as it was made. */
+/* A logged call. */
 struct logged {
     uint8_t kind; /* enum mtf_event_kind */
     uint8_t call;
     uint8_t align_log2;
     uint8_t flags;
     uint64_t size;
-    uint64_t token; /* as the trace has it */
+    uint64_t token; /* as in the trace */
     uint64_t old;
 };
 
@@ -40,9 +40,9 @@ struct log_thread {
 
 struct shared_log {
     uint32_t threads;
-    uint32_t started_calls; /* times the host heard recording_started */
+    uint32_t started_calls; /* calls of recording_started */
     uint32_t step;          /* for tests that wait for each other */
-    uint32_t mark;          /* a count of calls that a test remembers */
+    uint32_t mark;          /* a count of calls that a test keeps */
     struct log_thread thread[LOG_THREADS];
 };
 extern struct shared_log *shared;
@@ -58,19 +58,19 @@ struct found {
     uint64_t untraced, waits, gaps;
     uint64_t dropped, drop_gaps, backward_gaps;
     uint64_t untraced_events;           /* sum of UNTRACED */
-    uint64_t all_dropped, all_untraced; /* with what is in no stream */
+    uint64_t all_dropped, all_untraced; /* with calls that are in no stream */
     uint64_t footer_dropped, footer_untraced;
     uint64_t first_token;
     uint64_t thread_starts, thread_ends;
     struct mtf_raw_header header;
 };
 
-/* Scratch folder with a fresh log; its name without slash at the end. */
+/* Scratch folder with a fresh log; its name without a slash at the end. */
 const char *test_begin(void);
 void test_end(void);
 /* "FOLDER/NAME", static memory for a few names. */
 const char *test_path(const char *name);
-/* True if something has this name in the scratch folder. */
+/* True if the scratch folder has this name. */
 bool test_exists(const char *name);
 /* Names in the scratch folder that begin with a dot. */
 unsigned test_hidden(void);
@@ -79,7 +79,7 @@ unsigned test_hidden(void);
    stderr to a file; returns its wait status. */
 int test_run(const char *output, void (*child)(void));
 pid_t test_spawn(const char *output, void (*child)(void));
-/* Text that the child wrote to stderr. */
+/* The child's output on stderr. */
 const char *test_stderr(void);
 
 /* --- in the child -------------------------------------------------------- */
@@ -110,7 +110,7 @@ void test_read(const char *name, unsigned slack, bool exact,
 /* The events of a trace one by one, in the order of its segments. */
 struct event_walk {
     struct tool_raw *trace;
-    struct mtf_item item;      /* the segment of the event at hand */
+    struct mtf_item item;      /* segment of the event */
     struct mtf_stream *stream; /* of the thread that published it */
     bool first;                /* it is the first event of the segment */
     uint64_t first_token;      /* of the recording */
@@ -127,9 +127,9 @@ struct event_walk {
 };
 /* BEGINS_LATE: streams may lack their beginning (flight recordings). */
 void test_walk_begin(struct event_walk *w, const char *name, bool begins_late);
-/* False: there is no more. */
+/* false: there are no more events. */
 bool test_walk_next(struct event_walk *w, struct mtf_event *e);
-/* True: the trace was whole and has its end. */
+/* true: the trace was whole and has its end. */
 bool test_walk_end(struct event_walk *w);
 
 #endif

@@ -15,7 +15,7 @@
 
 static struct mtr_pool pool;
 
-/* Buffer of a thread. */
+/* State of a thread. */
 struct holder {
     struct mtr_buffer *buffer;
     uint8_t *pos;
@@ -40,7 +40,7 @@ static bool add_buffers(enum mtr_size size, unsigned count) {
     return mtr_pool_add(&pool, size, tcm_os_map(bytes), bytes);
 }
 
-/* All but what it says of its last use. */
+/* All bytes but the mark of the last use. */
 static bool is_empty(const struct mtr_buffer *b, uint64_t saved) {
     const struct mtf_spool_buffer *head = (const void *)b->base;
     if (head->saved != saved)

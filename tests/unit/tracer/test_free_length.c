@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The length of a free's varint: what a reader gets is the same whatever length
- * was chosen, and a longer one than needed is chosen only where nearly all
- * frees need it.
+ * The length of a free's varint: a reader gets the same token whatever length
+ * was chosen, and a length above the necessary one is chosen only where nearly
+ * all frees need it.
  */
 #include "lib/prng.h"
 #include "lib/tap.h"
@@ -39,7 +39,7 @@ int main(void) {
     bool good = true;
     prng_seed(&random, 1);
 
-    /* random lives: a far token for every allocation */
+    /* Random lives: a far token for every allocation. */
     begin();
     unsigned spare = 0, total = 0;
     for (unsigned i = 0; i < 2000; i++) {
@@ -60,7 +60,7 @@ int main(void) {
            "one that is farther is written in full, and changes nothing");
     tap_ok(put_free(far + 1, &good) == 3 && good, "a near one in three bytes");
 
-    /* stacks: a far token, then many near ones */
+    /* Stacks: a far token, then many near ones. */
     begin();
     for (unsigned i = 0; i < 200; i++) {
         for (unsigned k = 0; k < 48; k++)
@@ -70,7 +70,7 @@ int main(void) {
     }
     tap_ok(good && t->free_shift == 0, "batches freed in reverse stay short");
 
-    /* pairs of blocks: far, near, far, near, without allocations */
+    /* Pairs of blocks: far, near, far, near, without allocations. */
     begin();
     for (unsigned i = 0; i < 4000; i++) {
         uint64_t token = 1000 + 2 * prng_below(&random, 100000);

@@ -155,8 +155,8 @@ static void threads_come_and_go(void) {
     tap_is_u64(f.thread_ends, 12000, "threads: an end each");
     tap_is_u64(f.footer_threads, 12000, "threads: the footer counts them");
     tap_ok(shared->step <= 8, "threads: their state is used again");
-    /* 12,000 buffers that are used once would be 47 MiB. How many are in use at
-       once depends on when the saver gets to run. */
+    /* 12,000 buffers that are used once would be 47 MiB. The number in use at
+       once depends on when the saver gets a processor. */
     tap_ok(shared->mark < 16384, "threads: and their buffers (%u KiB)",
            shared->mark);
     test_end();
@@ -214,7 +214,7 @@ static void quiet_child(void) {
     for (int i = 0; i < 10; i++)
         writer_call(&w);
     usleep(300000);
-    /* Its limit was taken away meanwhile. */
+    /* Its limit was cleared meanwhile. */
     bool called = tcm_load_relaxed(&w.slot->limit) == NULL;
     writer_alloc(&w, MTF_CALL_MALLOC, 77);
     tcm_store_release(&shared->step, called ? 2u : 1u);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCMALLOC_TRACE_OVERFLOW=drop: the saver stands still while threads fill what
- * may wait, and go on. What is dropped is in gaps, to the last call; what is
- * recorded before, between and after is whole. Where threads block instead, a
- * kill while all of them wait for such a saver loses nothing.
+ * TCMALLOC_TRACE_OVERFLOW=drop: the saver stands still while threads fill all
+ * buffers that may wait, and go on. Every dropped call is in a gap; everything
+ * recorded before, between and after gaps is whole. Where threads block
+ * instead, a kill while all of them wait for such a saver loses nothing.
  *
- * What was recorded, dropped, and freed untraced is together what the threads
- * did, to the last call: with marks in the gaps, which are no calls; where gaps
- * are open at the end, or in a kill; and of a thread that was born in one.
+ * Recorded, dropped and untraced calls together are the calls of the threads,
+ * to the last one: with marks in gaps, which are no calls; where gaps are open
+ * at the end, or in a kill; and for a thread that was born in a gap.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -28,7 +28,7 @@
 #define BORN       4
 
 static uint32_t held; /* 1: the saver stands in a round, 2: it may go on */
-static uint32_t gaps; /* times that it was let go */
+static uint32_t gaps; /* times that it was released */
 
 /* The saver, in every round. */
 static void hold_saver(const char *label) {
@@ -70,7 +70,7 @@ static void write_some(struct writer *w, int n) {
     usleep(50);
 }
 
-/* Threads end as they are: in a gap or not. */
+/* Threads end in any state: in a gap or not. */
 static void *write_all(void *arg) {
     struct writer w;
     writer_init(&w, (unsigned)(uintptr_t)arg);
@@ -112,7 +112,7 @@ static void *write_and_park(void *arg) {
     return NULL;
 }
 
-/* Born in a gap; the one that is even ends in it. */
+/* Born in a gap; every second one ends in it. */
 static void *write_few(void *arg) {
     struct writer w;
     unsigned index = (unsigned)(uintptr_t)arg;
@@ -129,7 +129,7 @@ static void begin(pthread_t *id, void *(*write)(void *), const char *overflow) {
     setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
     tcm_testpoint_hook = hold_saver;
     mtr_init(&test_host, false);
-    /* So little that the log has room. */
+    /* Few enough calls for the log. */
     tcm_lock(&mtr_recorder->pool.lock);
     mtr_recorder->pool.bound = 2 * MTR_LARGE_BYTES;
     tcm_unlock(&mtr_recorder->pool.lock);
@@ -246,7 +246,7 @@ static void open_end(void) {
     test_end();
 }
 
-/* Nothing was saved since the saver stands; the spool has it all. */
+/* Nothing was saved since the saver stands still; the spool has everything. */
 static void starved(void) {
     struct found f;
     test_begin();

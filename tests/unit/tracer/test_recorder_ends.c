@@ -291,7 +291,7 @@ static void die_half_written(const char *label) {
         kill(getpid(), SIGKILL);
 }
 
-/* One round that has more than fits into one write. */
+/* One round that has more bytes than one write takes. */
 static void much_after_the_end(void) {
     struct writer w;
     setenv("TCMALLOC_TRACE_UNCOMPRESSED", "1", 1);
@@ -348,8 +348,8 @@ static void forks(void) {
     long pid = with_handlers ? fork_with_handlers(&w.slot) : fork_raw();
     if (pid == 0) {
         w.log = &shared->thread[1];
-        /* a count that was copied before other threads made the parent's last
-           blocks */
+        /* Sets the count back, as if it had been copied before other threads of
+           the parent made their last blocks. */
         mtr_config.token_end = MTR_TOKEN_LIVE | 2;
         bool recorded = writer_call(&w);
         shared->step = recorded ? 2 : 1;
@@ -462,11 +462,11 @@ static unsigned thread_count(void) {
     return n;
 }
 
-/* More than a lazy recording has buffers for; steps: most threads seen, and
-   what there were after a call that may make one. */
+/* More events than a lazy recording has buffers for; steps: most threads seen,
+   and the threads after a call that may create one. */
 static void frees_for_long(void) {
     struct writer w;
-    /* A sanitizer may have one of its own. */
+    /* A sanitizer may have a thread of its own. */
     unsigned most = 0, others = thread_count() - 1;
     mtr_init(&test_host, false);
     writer_init(&w, 0);

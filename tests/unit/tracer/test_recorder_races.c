@@ -15,12 +15,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *point;      /* where to stop */
+static const char *point;      /* test point to stop at */
 static uint32_t passes;        /* times it was reached */
 static uint32_t over;          /* nothing is held any more */
 static TCM_TLS bool is_writer; /* a thread of the test */
 
-/* A program thread waits here for two rounds of the saver, now and then. */
+/* A thread of the program waits here for two rounds of the saver, now and
+   then. */
 static void hold_writer(const char *label) {
     if (!is_writer || tcm_load_relaxed(&over) || strcmp(label, point) != 0)
         return;
@@ -92,9 +93,9 @@ static void race(const char *label, void (*child)(void)) {
     test_end();
 }
 
-/* A barrier's promise: what was published before its time stands before it in
-   the file. A thread writes its own clock as sizes; no event after a barrier
-   may be older than the barrier's time. */
+/* The promise of a barrier: events that were published before its time stand
+   before it in the file. A thread writes its own clock as sizes; no event
+   behind a barrier may be older than the barrier's time. */
 static void *write_clock(void *arg) {
     struct mtr_thread *slot = &mtr_no_thread;
     (void)arg;
@@ -134,7 +135,7 @@ static void barriers(void) {
             pending = true;
             events++;
         } else if (e.kind == MTF_EVENT_TIME) {
-            /* An event whose end is before a barrier already passed. */
+            /* An event that ended before a barrier in front of it. */
             early += pending && e.time_ns <= w.barrier_ns;
             pending = false;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nobody waits for a thread that is being made: it may be that it cannot be
- * made before a lock is given up that the waiting thread holds. The tests hold
- * the maker at that point until the other threads are through. Behind them:
- * ways into the recorder that a signal handler interrupts, or leaves by a jump.
+ * No thread waits for a thread that is being created, because its creation may
+ * wait for a lock that the waiting thread holds. The tests hold the creator at
+ * that point until the other threads are done. Behind them: entries into the
+ * recorder that a signal handler interrupts, or leaves by a jump.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -24,11 +24,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child that waits for ever is ended, and fails its test. */
+/* A child that hangs is killed, and fails its test. */
 #define PATIENCE_S 20
 
-static uint32_t coming;   /* savers that were about to be made */
-static uint32_t let_go;   /* 1: they may be */
+static uint32_t coming;   /* savers that were about to be created */
+static uint32_t let_go;   /* 1: they may be created */
 static uint32_t answered; /* times */
 
 static void await(uint32_t *word, uint32_t least) {
@@ -51,7 +51,7 @@ static void calls(unsigned log, unsigned count) {
     writer_end(&w);
 }
 
-/* Fills the buffers of a lazy recording, and makes its saver. */
+/* Fills the buffers of a lazy recording, and creates its saver. */
 static void *make_saver(void *arg) {
     calls((unsigned)(uintptr_t)arg, 20000);
     return NULL;
@@ -75,7 +75,7 @@ static void finish(pthread_t maker) {
     pthread_join(maker, NULL);
 }
 
-/* RUN's process, and the trace of its name; the log is compared. */
+/* Runs RUN in a process, and compares its trace with the log. */
 static void whole(const char *what, void (*run)(void), struct found *f) {
     char name[32];
     test_begin();
@@ -109,11 +109,11 @@ static void ends(void) {
     calls(0, 50000);
     mtr_exit();
     shared->step = tcm_load_relaxed(&mtr_recorder->state);
-    /* The maker's calls are not over, and never return. */
+    /* The creator's calls never return. */
     shared->thread[1].count = 0;
 }
 
-/* Ends while a thread is being made, whose log is not compared. */
+/* The log of the creating thread is not compared. */
 static void ends_first(void) {
     test_begin();
     int status = test_run(test_path("t.%p"), ends);
@@ -193,8 +193,9 @@ static void count_answer(void) {
     answered++;
 }
 
-/* While the late lock is held no thread is made, whatever the late thread does:
-   another may wait for it with the lock that making a thread takes. */
+/* While the late lock is held no thread is created, whatever the late thread
+   does: another thread may wait for it with the lock that the creation of a
+   thread takes. */
 static void late(void) {
     uint32_t id = 0;
     struct writer w;
@@ -254,7 +255,7 @@ static void jump(const char *label) {
     }
 }
 
-/* On frames that the calls after the jump are above. */
+/* On frames below those of the calls after the jump. */
 static TCM_NOINLINE void call_below(struct writer *w) {
     volatile char room[4096];
     room[0] = room[4095] = 1;
@@ -294,7 +295,7 @@ static void left_by_jump(const char *label) {
     test_end();
 }
 
-/* A handler's call that finds its thread inside the recorder. */
+/* A call of a handler that finds its thread inside the recorder. */
 static void handle(const char *label) {
     if (strcmp(label, point) == 0) {
         tcm_testpoint_hook = NULL;

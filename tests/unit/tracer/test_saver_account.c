@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The calls that a recording's footer counts are those that were encoded.
+ * The footer's counts of calls are those of the encoded events.
  */
 #include "lib/prng.h"
 #include "lib/tap.h"
@@ -19,7 +19,8 @@ struct mix {
     unsigned sites_of_1000;
 };
 
-/* Sizes and tokens are anything, what looks like long varints included. */
+/* Sizes and tokens are arbitrary, including bytes that look like long
+   varints. */
 static size_t rare_event(struct prng *p, uint64_t v, uint8_t *at,
                          struct mtr_event_counts *c) {
     static uint8_t text[MTF_EXTENDED_MAX];
@@ -99,15 +100,15 @@ int main(void) {
             memset(bytes, 0, sizeof(bytes));
             while (n < limit && n + 200 < sizeof(bytes))
                 n += one_event(&p, &mixes[m], bytes + n, &want);
-            /* bytes behind the events must not count */
+            /* Bytes behind the events must not count. */
             memset(bytes + n, 0xff, 8);
             mtr_count_events(&got, bytes, n);
             wrong += !same(&got, &want);
         }
         tap_is_u64(wrong, 0, "%s events are counted", mixes[m].name);
     }
-    /* Bytes that are no events: any counts, but an end, and nothing read far
-       behind it. */
+    /* Bytes that are not events: any counts, but the loop ends, and nothing far
+       behind is read. */
     for (unsigned round = 0; round < 200; round++) {
         struct mtr_event_counts got = {0};
         for (size_t i = 0; i < 9000; i++)

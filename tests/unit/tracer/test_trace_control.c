@@ -2,8 +2,8 @@
 /*
  * Start and stop by call while threads record: a thread stands still inside the
  * recorder while the recording ends and the next one begins, and then goes on.
- * Every trace must be whole, with no free of a block that it does not have, and
- * nothing of an old recording may stay mapped.
+ * Every trace must be whole, without a free of a block that it does not have,
+ * and no memory of an old recording may stay mapped.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -126,9 +126,9 @@ static void put(struct tokens *t, uint64_t token) {
     t->token[t->count++] = token;
 }
 
-/* Reads all events; deaths without a birth in the same trace. Those of tokens
-   of older recordings are not counted: the host would not have recorded them.
- */
+/* Reads all events; returns frees without an allocation in the same trace.
+   Frees of tokens of older recordings are not counted: the host would not have
+   recorded them. */
 static size_t unmatched(const char *name, size_t *events) {
     struct tokens birth = {NULL, 0}, death = {NULL, 0};
     struct event_walk w;
@@ -190,7 +190,7 @@ static void race(const char *label) {
 
 static uint32_t parts;
 
-/* A thread that has looked whether it shall take a new buffer stands still
+/* A thread that has checked whether it should take a new buffer stands still
    while parts begin, and then writes to its old one. */
 static void hold_over_parts(const char *label) {
     if (strcmp(label, "part_begun") == 0)
@@ -203,8 +203,8 @@ static void hold_over_parts(const char *label) {
         usleep(200);
 }
 
-/* Who comes early waits before its last calls: these are of the last parts,
-   whoever ran when. */
+/* A thread that is early waits before its last calls, so that these are in the
+   last parts. */
 static pthread_barrier_t nearly_done;
 #define LAST_CALLS 2000u
 
@@ -235,8 +235,8 @@ static void record_flight(void) {
     mtr_exit();
 }
 
-/* Flight recording: the rest of each stream can be decoded from its first byte
-   to its last, and ends where the thread did. */
+/* The kept rest of each stream can be decoded from its first byte to its last,
+   and ends where the thread did. */
 static void flight(void) {
     struct event_walk w;
     struct mtf_event e;
@@ -315,8 +315,8 @@ static void marks(void) {
 
 /* --- A thread that ends in the next recording ---------------------------- */
 
-/* Its calls were in the first one; by its end the second is on, and it has made
-   no call meanwhile. */
+/* Its calls were in the first recording; at its end the second is on, in which
+   it has made no call. */
 static void *end_late(void *arg) {
     struct writer w;
     (void)arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of outputs and spools: patterns, kinds, and which of several files a
- * recording gets.
+ * Names of outputs and spools: patterns, kinds, and the file that a recording
+ * gets if there are several.
  */
 #include "lib/tap.h"
 #include "base/linux/os_file.h"
@@ -83,7 +83,7 @@ static void kind_is(const char *path, enum mtr_output_kind want,
     tap_ok(error == 0 && rec.kind == want, "kind: %s", what);
 }
 
-/* Another user's links, and what he may do with ours. */
+/* Links of another user, and changes that he may make to ours. */
 static void strangers(void) {
     static const struct {
         const char *name, *link, *by_whom;
@@ -172,7 +172,7 @@ static void begin(enum who who) {
         tap_bail("cannot expand");
 }
 
-/* Makes a spool and an output; the name they got, "" for none. */
+/* Makes a spool and an output; returns their name, "": none. */
 static const char *record(enum who who) {
     begin(who);
     if (!mtr_spool_create(&rec))
@@ -223,7 +223,7 @@ static void continued(void) {
     put("t.1");
     struct timespec past[2] = {{1000, 0}, {1000, 0}};
     utimensat(AT_FDCWD, in_folder("t.1"), past, 0);
-    /* Both were made in this process's life: of the same run. */
+    /* Both were made in this process's life, by the same run. */
     tap_is_str(record(CONTINUES), "t.2", "exec: files of this run are kept");
     end();
     mtr_spool_remove(&rec);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that comes from one recording while the next is being set up: it
- * stands still inside the recorder until the start by call has come to a given
- * place, and goes on while that start stands there. Neither may get anything of
- * the other before the recording is on.
+ * A thread of one recording while the next one is being set up: it stands still
+ * inside the recorder until the start by call has reached a given place, and
+ * goes on while that start stands there. Neither may get anything of the other
+ * before the recording is on.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -15,18 +15,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The most that the start waits for the thread, which may itself have to wait
-   for the start. */
+/* How long the start waits for the thread, which may itself have to wait for
+   the start. */
 #define PASS_MS 300
 
 static const struct meeting {
     const char *output;
     const char *thread; /* stands still here */
     const char *start;  /* goes on when the start is here */
-    /* If not NULL, and the thread comes here, it waits for the start's end. */
+    /* If the thread reaches this (NULL: never), it waits for the end of the
+       start. */
     const char *again;
 } meetings[] = {
-    /* The pool was low, and there is no saver. */
+    /* The pool is low, and there is no saver. */
     {"t.%p", "buffers_are_low", "session_begun", NULL},
     /* The thread has no record yet. */
     {"t", "recording_is_on", "session_counted", "thread_registered"},
@@ -63,7 +64,7 @@ static void meet(const char *label) {
     }
 }
 
-/* Calls until it was held; the one that was is in neither recording, or the
+/* Calls until it was held; the held call is in neither recording, unless the
    next one was on when it was made. */
 static void *write_two(void *arg) {
     struct writer w;
@@ -87,7 +88,7 @@ static void *write_two(void *arg) {
     return NULL;
 }
 
-/* So that the next one's first token is another. */
+/* Makes the next recording's first token differ. */
 static void take_tokens(void) {
     struct writer w;
     writer_init(&w, 1);
