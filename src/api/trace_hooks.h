@@ -141,7 +141,7 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
 /* Objects leave this thread (GIVES) or came to it, with a whole cache. */
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
-/* Control by the program; tracer/trace_control.h. */
+/* Control by the program; tracer/session.h. */
 static inline bool tcm_trace_start(const char *path) {
     return mtr_start(path);
 }

@@ -9,7 +9,7 @@
  * of clients are bounded, the server waits for no client, and the client's user
  * must be that of this process.
  */
-#include "tracer/trace_control.h"
+#include "tracer/session.h"
 
 #include "base/clock.h"
 #include "base/fmt.h"

@@ -55,7 +55,7 @@ struct mtr_recorder *mtr_recorder_get(void) {
         wipe_by_hand = true;
     fresh->pid = tcm_os_pid();
     fresh->control.known = 1;
-    /* Publishes a zeroed record; pairs with the loads in trace_control.c. */
+    /* Publishes a zeroed record; pairs with the loads of mtr_recorder. */
     if (tcm_cas_acq_rel(&mtr_recorder, &rec, fresh))
         return fresh;
     tcm_os_unmap(fresh, bytes);

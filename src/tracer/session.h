@@ -1,17 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a recording begins, and how it gets a saver.
+ * The life of a recording: how it begins, gets a saver and ends, by call or
+ * with the first event.
  *
  * Threads: any, unless said otherwise.
  */
 #ifndef TCM_TRACER_SESSION_H
 #define TCM_TRACER_SESSION_H
 
-#include "tracer/recorder.h"
+#include "base/compiler.h"
 
-/* Begins a recording from MTR_STARTING, with a saver. false: it failed, and a
-   message waits. */
-bool mtr_begin_recording(struct mtr_recorder *rec);
+struct mtr_recorder;
+
+/* --- By call -------------------------------------------------------------- */
+
+/*
+ * After mtr_init. Each call waits for earlier calls of other threads.
+ *
+ * - mtr_start begins a recording to PATH, which is like TCMALLOC_TRACE_OUTPUT;
+ *   NULL: to that of the environment. true: all calls that begin from now on
+ *   are recorded. false: a recording is on, or cannot begin (a message waits),
+ *   or the library's destructor has run.
+ * - mtr_stop ends the recording. true: the trace is whole, and calls that begin
+ *   from now on are not in it. false: none was on, or its end could not be
+ *   written.
+ * - mtr_flush: true when all events so far are in the file.
+ * - mtr_file puts the name of the trace's file into PATH of SIZE bytes, after a
+ *   flush if a recording is on. false: this process has no file, there is no
+ *   room, or the flush failed.
+ * - mtr_is_on is mtr_is_recording (recording.h), but false before set-up, when
+ *   no recording is known yet.
+ */
+bool mtr_start(const char *path);
+bool mtr_stop(void);
+bool mtr_flush(void);
+bool mtr_file(char *path, size_t size);
+bool mtr_is_on(void);
+
+/* --- For the recorder ----------------------------------------------------- */
+
+/* Begins and ends a section that only one thread at a time may be in. */
+void mtr_busy_begin(struct mtr_recorder *rec);
+void mtr_busy_end(struct mtr_recorder *rec);
 /* Begins a recording from MTR_ARMED, or waits for the thread that does. false:
    it failed. */
 bool mtr_start_armed(struct mtr_recorder *rec);
@@ -29,5 +59,11 @@ bool mtr_saver_await(struct mtr_recorder *rec, uint64_t timeout_ns);
 /* Requests a round and waits for it. false: the recording has ended, or there
    is no saver, as above. */
 bool mtr_saver_round(struct mtr_recorder *rec);
+/*
+ * Creates the thread of the control socket (control_server.c), if this process
+ * is to have one and has none. A failure is reported on stderr, and the program
+ * goes on without the socket.
+ */
+void mtr_control_server_ensure(void);
 
 #endif

@@ -12,9 +12,9 @@
 
 #include "base/compiler.h"
 #include "tracer/recording.h"
+#include "tracer/session.h"
 #include "tracer/stream/thread_buf.h"
 #include "tracer/stream/thread_life.h"
-#include "tracer/trace_control.h"
 #include "tracer/trace_process.h"
 
 /*

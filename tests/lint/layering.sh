@@ -48,7 +48,7 @@ tracer_includes() {
     bad_includes src/tracer base traceformat sites tracer
 }
 # What threads do is below what the saver does; only the slow path of a thread
-# (thread_life.c) calls the saver. Both stand on the recorder, below control.
+# (thread_life.c) calls the saver. Both stand on the recorder, below sessions.
 tracer_part_includes() {
     shared="base traceformat sites tracer/stream tracer/own_thread.h
         tracer/recorder.h tracer/recording.h
@@ -237,8 +237,8 @@ catches tracer_includes "tracer including core" src/tracer/planted.h \
     '#include "core/heap.h"'
 catches tracer_part_includes "a buffer including the saver" \
     src/tracer/stream/planted.h '#include "tracer/saver/saver.h"'
-catches tracer_part_includes "the saver including control" \
-    src/tracer/saver/planted.h '#include "tracer/trace_control.h"'
+catches tracer_part_includes "the saver including sessions" \
+    src/tracer/saver/planted.h '#include "tracer/session.h"'
 catches program_includes "a program including core" \
     malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
 catches program_includes "a program including another" \

@@ -335,6 +335,37 @@ void mtr_leave_slow(void) {
     errno = saved;
 }
 
+/* --- Marks --------------------------------------------------------------- */
+
+/* Bytes of a mark besides its text: its head, and a time in several events. */
+#define MARK_EXTRA 48u
+
+/* The length of TEXT that fits, without half a character at the end. */
+static size_t cut_to_fit(const char *text, size_t length) {
+    if (length <= MTF_EXTENDED_MAX)
+        return length;
+    size_t n = MTF_EXTENDED_MAX;
+    while (n > MTF_EXTENDED_MAX - 4 && ((uint8_t)text[n] & 0xC0) == 0x80)
+        n--;
+    return ((uint8_t)text[n] & 0xC0) == 0x80 ? MTF_EXTENDED_MAX : n;
+}
+
+void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
+    int saved = errno;
+    size_t n = cut_to_fit(text, length);
+    TCM_ASSERT(n <= length && n <= MTF_EXTENDED_MAX);
+    if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
+        /* Earlier events of the thread are not later than the mark. */
+        tcm_fence_seq_cst();
+        mtr_put_time(t, mtr_clock_ns());
+        mtr_publish(t, t->pos,
+                    mtf_raw_put_bytes(t->pos, MTF_RAW_MARK, text, (unsigned)n));
+    } else if (mtr_gap_begin(mtr_recorder, t)) {
+        mtr_skip_event(t);
+    }
+    errno = saved;
+}
+
 /* --- The end of a thread ------------------------------------------------- */
 
 uint32_t mtr_thread_end(struct mtr_thread **slot) {

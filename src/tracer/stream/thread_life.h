@@ -67,4 +67,8 @@ void mtr_thread_end_dead(struct mtr_thread *t);
 bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
                    unsigned bytes);
 
+/* Writes a mark with its time, cut to MTF_EXTENDED_MAX bytes between two
+   characters of UTF-8. T is from mtr_enter. */
+void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
+
 #endif
