@@ -200,7 +200,7 @@ static size_t folder_of(const char *name, char *folder, size_t room) {
 }
 
 static struct mts_module *make(const struct tcm_elf_module *f,
-                               const struct mts_module *what) {
+                               const struct mts_module *described) {
     char path[512];
     const char *name = is_program(f) ? path : f->map->l_name;
     size_t n = is_program(f) ? tcm_os_program_path(path, sizeof(path))
@@ -216,7 +216,7 @@ static struct mts_module *make(const struct tcm_elf_module *f,
         cut_piece(&records, tcm_align_up(sizeof(*m) + before + n, 16));
     if (m == NULL)
         return NULL;
-    *m = *what;
+    *m = *described;
     m->path_length = (uint32_t)(before + n);
     memcpy(m->path, path, before);
     memcpy(m->path + before, name, n);
@@ -238,25 +238,25 @@ static uint32_t find_described(const struct tcm_elf_module *f, uint32_t stamp) {
    read again. */
 static uint32_t module_at(uintptr_t address, uint32_t stamp) {
     struct tcm_elf_module f;
-    struct mts_module what;
+    struct mts_module described;
     struct mts_module *fresh = NULL;
     if (!tcm_elf_module_at(address, &f))
         return 0;
     uint32_t known = find_described(&f, stamp);
     if (known != 0)
         return known;
-    describe(&f, &what);
-    what.stamp = stamp;
+    describe(&f, &described);
+    described.stamp = stamp;
     for (uint32_t i = 0; i < MTS_MODULES_MAX; i++) {
         struct mts_module *m = tcm_load_acquire(&modules[i]);
         if (m == NULL) {
-            if (fresh == NULL && (fresh = make(&f, &what)) == NULL)
+            if (fresh == NULL && (fresh = make(&f, &described)) == NULL)
                 return 0;
             /* Publishes the module; pairs with the loads of this list. */
             if (tcm_cas_acq_rel(&modules[i], &m, fresh))
                 return i + 1;
         }
-        if (is_at(m, &f) && has_same_build(m, &what)) {
+        if (is_at(m, &f) && has_same_build(m, &described)) {
             tcm_store_relaxed(&m->stamp, stamp);
             return i + 1;
         }

@@ -228,8 +228,8 @@ static bool serve_all(struct server *s, struct mtr_recorder *rec) {
         for (unsigned i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
         fds[count] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-        struct timespec look = {POLL_S, 0};
-        long rc = tcm_syscall(SYS_ppoll, fds, count + 1, &look, NULL, 0);
+        struct timespec poll_time = {POLL_S, 0};
+        long rc = tcm_syscall(SYS_ppoll, fds, count + 1, &poll_time, NULL, 0);
         if (rc < 0 && errno != EINTR)
             return false;
         if (rc == 0 && mtr_own_are_last(rec, &statm))

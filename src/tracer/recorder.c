@@ -133,12 +133,12 @@ static void put_name(struct tcm_fmt *f, const char *name) {
     }
 }
 
-size_t mtr_format_message(char *text, size_t cap, const char *what,
+size_t mtr_format_message(char *text, size_t cap, const char *problem,
                           const char *name, int error) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, cap - 1);
     tcm_fmt_str(&f, "tcmalloc: ");
-    tcm_fmt_str(&f, what);
+    tcm_fmt_str(&f, problem);
     if (name != NULL) {
         tcm_fmt_char(&f, ' ');
         put_name(&f, name);
@@ -156,10 +156,10 @@ size_t mtr_format_message(char *text, size_t cap, const char *what,
     return f.len + 1;
 }
 
-void mtr_warn(const char *what, const char *name, int error) {
+void mtr_warn(const char *problem, const char *name, int error) {
     char text[256];
-    mtr_print_stderr(text,
-                     mtr_format_message(text, sizeof(text), what, name, error));
+    mtr_print_stderr(
+        text, mtr_format_message(text, sizeof(text), problem, name, error));
 }
 
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,

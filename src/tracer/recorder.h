@@ -215,11 +215,11 @@ void mtr_recorder_wipe(struct mtr_recorder *rec);
 void mtr_message_flush(struct mtr_recorder *rec);
 /* Prints TEXT on descriptor 2, if that is the file that it was at the start. */
 void mtr_print_stderr(const char *text, size_t length);
-/* Puts the line "tcmalloc: WHAT NAME: ERROR" into TEXT of CAP bytes; returns
+/* Puts the line "tcmalloc: PROBLEM NAME: ERROR" into TEXT of CAP bytes; returns
    its length. NAME may be NULL and ERROR 0. */
-size_t mtr_format_message(char *text, size_t cap, const char *what,
+size_t mtr_format_message(char *text, size_t cap, const char *problem,
                           const char *name, int error);
 /* Prints such a line at once; on a thread of the program. */
-void mtr_warn(const char *what, const char *name, int error);
+void mtr_warn(const char *problem, const char *name, int error);
 
 #endif

@@ -90,7 +90,7 @@ bool mtr_process_is_confined(void) {
 /* True if present bytes may be asked for: they are wanted, and the calling
    thread has no filter of system calls, which may not allow this one. Filters
    belong to threads and come at any time; a process that got one keeps it. */
-static bool may_look(void) {
+static bool may_query_present(void) {
     struct mtr_config *c = &mtr_config;
     if (!tcm_load_relaxed(&c->present))
         return false;
@@ -103,7 +103,7 @@ static bool may_look(void) {
 
 bool mtr_present(const void *block, size_t bytes, size_t *present) {
     TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
-    return may_look() && tcm_os_resident(block, bytes, present) &&
+    return may_query_present() && tcm_os_resident(block, bytes, present) &&
            *present < bytes;
 }
 

@@ -146,8 +146,8 @@ const char *mts_lang_notice(void) {
 static void warn_unknown(size_t i) {
     char text[sizeof(notice)];
     struct tcm_fmt f;
-    bool said = false;
-    if (!tcm_cas_acq_rel(&unknown_warned[i], &said, true))
+    bool warned = false;
+    if (!tcm_cas_acq_rel(&unknown_warned[i], &warned, true))
         return;
     tcm_fmt_init(&f, text, sizeof(text));
     tcm_fmt_str(&f, NO_LINES);

@@ -250,13 +250,13 @@ static void set_rule(struct machine *m, uint64_t reg, struct mts_cfi_rule r) {
         m->now.reg[reg] = r;
 }
 
-static struct mts_cfi_rule by_offset(enum mts_cfi_how how, uint64_t offset) {
-    return (struct mts_cfi_rule){.how = (uint8_t)how,
+static struct mts_cfi_rule by_offset(enum mts_cfi_kind kind, uint64_t offset) {
+    return (struct mts_cfi_rule){.kind = (uint8_t)kind,
                                  .offset = (int64_t)offset};
 }
 
-static struct mts_cfi_rule by_expr(enum mts_cfi_how how, struct span *s) {
-    struct mts_cfi_rule r = {.how = (uint8_t)how, .expr = s->p};
+static struct mts_cfi_rule by_expr(enum mts_cfi_kind kind, struct span *s) {
+    struct mts_cfi_rule r = {.kind = (uint8_t)kind, .expr = s->p};
     uint64_t length = get_uleb(s);
     if (length > (size_t)(s->end - s->p))
         s->bad = true;
@@ -270,7 +270,7 @@ static void set_cfa(struct machine *m, struct span *s, uint64_t reg,
     /* A frame address that depends on a register that is not followed is
        unusable. */
     s->bad |= reg >= MTS_REGS;
-    m->now.cfa = (struct mts_cfi_rule){.how = MTS_CFI_REGISTER,
+    m->now.cfa = (struct mts_cfi_rule){.kind = MTS_CFI_REGISTER,
                                        .reg = (uint8_t)reg,
                                        .offset = (int64_t)offset};
 }
@@ -306,7 +306,7 @@ static void execute_rare(struct machine *m, struct span *s, uint8_t op) {
         uint64_t from = get_uleb(s);
         s->bad |= from >= MTS_REGS;
         set_rule(m, reg,
-                 (struct mts_cfi_rule){.how = MTS_CFI_REGISTER,
+                 (struct mts_cfi_rule){.kind = MTS_CFI_REGISTER,
                                        .reg = (uint8_t)from});
         break;
     }
@@ -462,7 +462,7 @@ enum mts_cfi_found mts_cfi_find(uintptr_t at, struct mts_cfi *out) {
         return MTS_CFI_NONE;
     m.first = m.now;
     m.at = at;
-    if (!execute(&m, f.program, f.start) || m.now.cfa.how == MTS_CFI_SAME)
+    if (!execute(&m, f.program, f.start) || m.now.cfa.kind == MTS_CFI_SAME)
         return MTS_CFI_NONE;
     *out = m.now;
     return MTS_CFI_FOUND;

@@ -24,7 +24,7 @@ enum { MTS_REG_BP = 6, MTS_REG_SP = 7, MTS_REG_PC = 16, MTS_REGS = 17 };
 enum { MTS_REG_BP = 0, MTS_REG_SP = 1, MTS_REG_PC = 2, MTS_REGS = 3 };
 #endif
 
-enum mts_cfi_how {
+enum mts_cfi_kind {
     MTS_CFI_SAME = 0,  /* unchanged */
     MTS_CFI_UNDEFINED, /* lost; of the pc: the outermost frame */
     MTS_CFI_AT_CFA,    /* in memory at CFA + offset */
@@ -35,7 +35,7 @@ enum mts_cfi_how {
 };
 
 struct mts_cfi_rule {
-    uint8_t how; /* enum mts_cfi_how */
+    uint8_t kind; /* enum mts_cfi_kind */
     uint8_t reg;
     union {
         int64_t offset;

@@ -248,7 +248,7 @@ static bool apply_rule(struct full_walk *w, const struct mts_cfi_rule *r,
                        uint64_t cfa, uint64_t *value) {
     const struct mts_cfi_reader reader = {read_word, w->s};
     struct mts_cfi_value v;
-    switch (r->how) {
+    switch (r->kind) {
     case MTS_CFI_SAME:
     case MTS_CFI_UNDEFINED:
         return true;
@@ -264,7 +264,7 @@ static bool apply_rule(struct full_walk *w, const struct mts_cfi_rule *r,
         if (!mts_cfi_evaluate(r->expr, w->reg, &reader, &cfa, &v))
             return false;
         *value = v.v;
-        return r->how == MTS_CFI_IS_EXPR || read_word(w->s, v.v, value);
+        return r->kind == MTS_CFI_IS_EXPR || read_word(w->s, v.v, value);
     }
 }
 
@@ -294,11 +294,11 @@ static enum step full_step(struct full_walk *w) {
         return full_pointers(w);
     if (found != MTS_CFI_FOUND)
         return STEP_UNKNOWN;
-    if (c.reg[MTS_REG_PC].how == MTS_CFI_UNDEFINED)
+    if (c.reg[MTS_REG_PC].kind == MTS_CFI_UNDEFINED)
         return STEP_END;
-    if (c.reg[MTS_REG_PC].how == MTS_CFI_SAME)
+    if (c.reg[MTS_REG_PC].kind == MTS_CFI_SAME)
         return STEP_UNKNOWN;
-    if (c.cfa.how == MTS_CFI_REGISTER)
+    if (c.cfa.kind == MTS_CFI_REGISTER)
         cfa = w->reg[c.cfa.reg] + (uint64_t)c.cfa.offset;
     else if (mts_cfi_evaluate(c.cfa.expr, w->reg, &reader, NULL, &v))
         cfa = v.v;

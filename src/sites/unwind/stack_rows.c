@@ -83,9 +83,9 @@ static bool saved_at(const struct mts_cfi_rule *r, const uint64_t *reg,
                      unsigned *base, int64_t *words) {
     struct mts_cfi_value v;
     *base = MTS_BP_BY_CFA;
-    if (r->how == MTS_CFI_AT_CFA)
+    if (r->kind == MTS_CFI_AT_CFA)
         return fit(r->offset, MTS_ROW_SLOT_BITS, words);
-    if (r->how != MTS_CFI_AT_EXPR ||
+    if (r->kind != MTS_CFI_AT_EXPR ||
         !mts_cfi_evaluate(r->expr, reg, NULL, NULL, &v) || v.is_deref ||
         v.base == MTS_CFI_NO_BASE)
         return false;
@@ -100,7 +100,7 @@ static bool summarise(const struct mts_cfi *c, uintptr_t at,
     const struct mts_cfi_rule *bp = &c->reg[MTS_REG_BP];
     unsigned base;
     int64_t words;
-    if (c->cfa.how == MTS_CFI_IS_EXPR) {
+    if (c->cfa.kind == MTS_CFI_IS_EXPR) {
         if (!mts_cfi_evaluate(c->cfa.expr, reg, NULL, NULL, &cfa))
             return false;
     } else if (c->cfa.reg == MTS_REG_SP || c->cfa.reg == MTS_REG_BP) {
@@ -120,7 +120,7 @@ static bool summarise(const struct mts_cfi *c, uintptr_t at,
     row->ra_by_sp = base == MTS_BP_BY_SP;
     row->ra_offset = words;
     row->bp = MTS_BP_SAME;
-    if (bp->how == MTS_CFI_SAME || bp->how == MTS_CFI_UNDEFINED)
+    if (bp->kind == MTS_CFI_SAME || bp->kind == MTS_CFI_UNDEFINED)
         return true;
     if (!saved_at(bp, reg, &base, &words))
         return false;
@@ -147,7 +147,7 @@ static struct mts_row make_row(uintptr_t at) {
     case MTS_CFI_NONE:
         break;
     default:
-        if (c.reg[MTS_REG_PC].how == MTS_CFI_UNDEFINED)
+        if (c.reg[MTS_REG_PC].kind == MTS_CFI_UNDEFINED)
             row.kind = MTS_ROW_END;
         else if (!summarise(&c, at, &row))
             row = (struct mts_row){.kind = MTS_ROW_COMPLEX};

@@ -85,7 +85,7 @@ void mtr_summary_flush(struct mtr_recorder *rec) {
 }
 
 /* Leaves the recording; publishes its end and the summary to the next start. */
-static void leave(struct mtr_saver *s, uint32_t owner) {
+static void leave_recording(struct mtr_saver *s, uint32_t owner) {
     mtr_saver_close(s);
     mtr_save_owner_set(s->rec, owner);
     TCM_TESTPOINT("saver_left");
@@ -198,20 +198,20 @@ static void *saver_main(void *arg) {
     tcm_add_acq_rel(&rec->link.arrived, 1u);
     tcm_futex_wake(&rec->link.arrived, INT32_MAX);
     uint32_t state = tcm_load_acquire(&rec->state);
-    bool goes_on = state == MTR_ENDED;
+    bool continues = state == MTR_ENDED;
     /* The recording has ended meanwhile. */
     if (!mtr_state_is_on(state)) {
         mtr_save_owner_set(rec, MTR_SAVE_FREE);
         mtr_own_end(rec, false);
         return NULL;
     }
-    if (!goes_on)
+    if (!continues)
         mtr_saver_begin(s, rec);
     s->interval = MTR_ROUND_NS;
     s->poll_ns = MTR_POLL_NS;
     s->last_round = mtr_clock_ns();
-    bool ok = goes_on ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
-    if (ok && !goes_on) {
+    bool ok = continues ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
+    if (ok && !continues) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
     } else if (!ok) {
@@ -228,7 +228,7 @@ static void *saver_main(void *arg) {
         mtr_saver_suspend(s);
         mtr_save_owner_set(rec, MTR_SAVE_FREE);
     } else {
-        leave(s, MTR_SAVE_FREE);
+        leave_recording(s, MTR_SAVE_FREE);
     }
     mtr_own_end(rec, s->alone);
     return NULL;
@@ -256,12 +256,12 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
 /* The hold of a thread of the program that saves. Signals are blocked: no
    handler of the program may run, or leave by a jump, in the middle, and
    SIGXFSZ does not concern it. */
-struct hold {
+struct save_hold {
     uint64_t mask;
     uint32_t from; /* FREE or CREATING, restored at the end */
 };
 
-static bool begin_here(struct mtr_recorder *rec, struct hold *hold) {
+static bool save_here_begin(struct mtr_recorder *rec, struct save_hold *hold) {
     hold->mask = tcm_block_signals();
     hold->from = MTR_SAVE_FREE;
     if (tcm_cas_acq_rel(&rec->link.save_owner, &hold->from,
@@ -275,17 +275,18 @@ static bool begin_here(struct mtr_recorder *rec, struct hold *hold) {
     return false;
 }
 
-static void end_here(struct mtr_recorder *rec, const struct hold *hold) {
+static void save_here_end(struct mtr_recorder *rec,
+                          const struct save_hold *hold) {
     mtr_save_owner_set(rec, hold->from);
     tcm_restore_signals(hold->mask);
 }
 
 bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     struct mtr_pool *pool = &rec->pool;
-    struct hold hold;
+    struct save_hold hold;
     if (mtr_process_is_confined())
         return false;
-    if (!begin_here(rec, &hold)) {
+    if (!save_here_begin(rec, &hold)) {
         tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_HELD, UINT64_MAX);
         return true;
     }
@@ -305,45 +306,45 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     if (state == MTR_LAZY && hold.from == MTR_SAVE_FREE &&
         tcm_os_pid() == rec->pid)
         tcm_store_relaxed(&rec->link.due, 1u);
-    end_here(rec, &hold);
+    save_here_end(rec, &hold);
     return ok;
 }
 
 bool mtr_saver_round_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &saver_state;
-    struct hold hold;
+    struct save_hold hold;
     if (mtr_process_is_confined())
         return true;
-    if (!begin_here(rec, &hold))
+    if (!save_here_begin(rec, &hold))
         return false;
     if (tcm_load_acquire(&rec->state) != MTR_ENDED) {
-        end_here(rec, &hold);
+        save_here_end(rec, &hold);
         return true;
     }
     if (mtr_saver_resume(s) && mtr_saver_end_mode_round(s, true)) {
         mtr_saver_suspend(s);
-        end_here(rec, &hold);
+        save_here_end(rec, &hold);
         return true;
     }
     mtr_saver_give_up(s);
-    leave(s, hold.from);
+    leave_recording(s, hold.from);
     tcm_restore_signals(hold.mask);
     return true;
 }
 
 bool mtr_saver_end_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &saver_state;
-    struct hold hold;
+    struct save_hold hold;
     /* Published events are in the spool. */
     if (mtr_process_is_confined())
         return true;
-    if (!begin_here(rec, &hold))
+    if (!save_here_begin(rec, &hold))
         return false;
     /* For outputs other than files the saver has the reader, or the
        descriptor. */
     if (tcm_load_acquire(&rec->state) != MTR_LAZY ||
         rec->kind != MTR_OUTPUT_FILE) {
-        end_here(rec, &hold);
+        save_here_end(rec, &hold);
         return false;
     }
     mtr_saver_begin(s, rec);
@@ -360,9 +361,9 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
     }
     if (ok || !done) {
         mtr_saver_suspend(s);
-        end_here(rec, &hold);
+        save_here_end(rec, &hold);
     } else {
-        leave(s, hold.from);
+        leave_recording(s, hold.from);
         tcm_restore_signals(hold.mask);
     }
     return done;

@@ -52,10 +52,10 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
 
 /* --- The end of a recording ---------------------------------------------- */
 
-/* Ends the recording as FAILED. WHAT and errno ERROR (0: none) are printed on
-   stderr when a thread of the program enters the recorder. By the thread that
-   starts the recording, or saves. */
-void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
+/* Ends the recording as FAILED. PROBLEM and errno ERROR (0: none) are printed
+   on stderr when a thread of the program enters the recorder. By the thread
+   that starts the recording, or saves. */
+void mtr_fail(struct mtr_recorder *rec, const char *problem, int error);
 /* Ends the recording as STATE (MTR_STOPPED or MTR_FAILED): no thread stays on
    the fast path, and no thread goes on waiting for the saver. By the thread
    that starts the recording, or saves. */

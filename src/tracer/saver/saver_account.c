@@ -285,9 +285,9 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
 
 #define NEXT_LINE "\ntcmalloc:   "
 
-static void put_number(struct tcm_fmt *f, uint64_t n, const char *what) {
+static void put_number(struct tcm_fmt *f, uint64_t n, const char *unit) {
     tcm_fmt_u64(f, n);
-    tcm_fmt_str(f, what);
+    tcm_fmt_str(f, unit);
 }
 
 void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {

@@ -386,9 +386,9 @@ bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
 
 /* --- Before the program does --------------------------------------------- */
 
-void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
+void mtr_fail(struct mtr_recorder *rec, const char *problem, int error) {
     const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
-    size_t n = mtr_format_message(rec->message, sizeof(rec->message), what,
+    size_t n = mtr_format_message(rec->message, sizeof(rec->message), problem,
                                   name, error);
     mtr_config.wanted = false;
     mtr_spool_mark_stopped(rec);

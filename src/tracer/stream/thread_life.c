@@ -73,14 +73,14 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         if (b != NULL || !mtr_is_recording())
             break;
         uint64_t now = mtr_clock_ns();
-        uint64_t patience =
+        uint64_t wait_ns =
             mtr_gap_wait_ns(rec, t, began == 0 ? now : began, now);
-        if (patience == 0)
+        if (wait_ns == 0)
             break;
         if (began == 0)
             began = now;
         TCM_TESTPOINT("buffer_waits");
-        mtr_pool_wait(pool, seq, patience);
+        mtr_pool_wait(pool, seq, wait_ns);
     }
     if (began != 0) {
         mtr_count(&cold->waits, 1);
@@ -123,7 +123,7 @@ static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
     return true;
 }
 
-/* --- The way in ---------------------------------------------------------- */
+/* --- Entering ------------------------------------------------------------ */
 
 /*
  * Sets the limit up to which hot events need not enter. false: the recording is
@@ -233,7 +233,7 @@ static bool recording_now(struct mtr_recorder *rec) {
 }
 
 /* Gives T's record back, with the gap so far in its buffer. */
-static void leave(struct mtr_recorder *rec, struct mtr_thread *t) {
+static void give_back_record(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (t->cold->buffer != NULL && mtr_drops(t))
         mtr_gap_end(t, mtr_clock_ns());
     mtr_registry_remove(rec, t);
@@ -256,7 +256,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     TCM_ASSERT(t == NULL || mtr_registry_is_owner(t, slot));
     if (!recording_now(rec)) {
         if (t != NULL)
-            leave(rec, t);
+            give_back_record(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
     }
@@ -264,7 +264,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     if (t == NULL && id == 0)
         t = mtr_early_claim_adopted(rec, slot);
     if (t != NULL && t->cold->session != tcm_load_relaxed(&rec->session)) {
-        leave(rec, t);
+        give_back_record(rec, t);
         t = NULL;
     }
     bool is_new = t == NULL;
@@ -276,7 +276,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
         (is_new && tcm_load_seq_cst(&rec->control.recording) == 0) ||
         !make_ready(rec, t)) {
         if (t != NULL)
-            leave(rec, t);
+            give_back_record(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
     }
@@ -402,7 +402,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         mtr_put_time(t, mtr_clock_ns());
         tcm_store_relaxed(&t->limit, NULL);
     }
-    leave(rec, t);
+    give_back_record(rec, t);
     *slot = &mtr_no_thread;
     mtr_inside_end();
     errno = saved;
@@ -424,7 +424,7 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         tcm_fence_seq_cst();
         mtr_put_time(t, mtr_clock_ns());
     }
-    leave(rec, t);
+    give_back_record(rec, t);
     mtr_inside_end();
     errno = saved;
     mtr_leave();
