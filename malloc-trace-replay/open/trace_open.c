@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why a thread: a reader pulls bytes, while the sorter pushes all that a
- * barrier permits. With both in one thread the output between two barriers
- * would have to be kept, and a trace that is followed could not be waited for
- * beside other things. Sorting and reading also share two processors so.
+ * Why a thread: the reader pulls bytes, and the sorter pushes all events that a
+ * barrier permits. In one thread, the output between two barriers would have to
+ * be kept in memory, and a reader of a trace that is followed could wait for
+ * nothing else. Two threads also use two processors.
  */
 #include "open/trace_open.h"
 
@@ -25,12 +25,13 @@
 
 #define BUFFERS      16u
 #define BUFFER_BYTES ((size_t)64 << 10)
-/* Time that a reader sleeps before it looks for the end again. */
+/* Longest sleep of the reader before it checks again whether the thread has
+   ended. */
 #define SLEEP_NS 100000000u
-/* Time between two looks at a trace that is followed. */
+/* Time between two reads of a trace that is followed. */
 #define FOLLOW_MS 100
-/* Time that a thread has to end, whose bytes nobody wants any more. One that
-   waits for input which may never come is left behind. */
+/* Time for the thread to end after the trace is closed early. A thread that
+   waits for input which may never come is detached. */
 #define END_S 1
 
 struct trace_sorting {
@@ -45,10 +46,10 @@ struct trace_sorting {
     /* the thread's */
     uint8_t *buffer; /* being filled; NULL: none */
     size_t filled;
-    uint64_t stored[BUFFERS]; /* by buffer: stored bytes read by its end */
+    uint64_t stored[BUFFERS]; /* by buffer: stored bytes read up to its end */
 
     /* the reader's */
-    const uint8_t *rest; /* of the buffer in hand; NULL: none */
+    const uint8_t *rest; /* unread bytes of its buffer; NULL: none */
     size_t rest_length;
     uint64_t stored_bytes;
 };
@@ -110,8 +111,9 @@ static void *sort_all(void *argument) {
 
 /* --- The reader ----------------------------------------------------------- */
 
-/* Starts the thread at the first call, so that a trace that is only opened
-   costs little. False: it has ended, or cannot start. */
+/* Gets the next full buffer. Starts the thread at the first call, so that a
+   trace that is only opened costs little. False: the thread has ended, or
+   cannot start. */
 static bool next_buffer(struct trace_sorting *s) {
     if (!s->started && !s->over) {
         s->end = SORTER_FAILED; /* the thread's from here on */
@@ -162,8 +164,8 @@ static uint64_t stored_bytes(struct mtf_source *source) {
     return TCM_CONTAINER_OF(source, struct trace_sorting, source)->stored_bytes;
 }
 
-/* Ends the thread, whose bytes nobody wants any more. False: it waits for input
-   and goes on to use S. */
+/* Ends the thread before it has sorted all. False: it waits for input, and
+   still uses S. */
 static bool end_thread(struct trace_sorting *s) {
     struct timespec until;
     tool_queue_close(&s->queue);
@@ -176,7 +178,7 @@ static bool end_thread(struct trace_sorting *s) {
 }
 
 static void keep(struct mtf_source *source) {
-    (void)source; /* trace_close frees it when it has told its end */
+    (void)source; /* trace_close frees it */
 }
 
 static void free_sorting(struct trace_sorting *s) {
@@ -187,7 +189,8 @@ static void free_sorting(struct trace_sorting *s) {
 
 /* --- Opening -------------------------------------------------------------- */
 
-/* Sorts IN, or the trace NAME if that is NULL. */
+/* Opens the raw trace NAME. IN: its input, which then belongs to T, or NULL.
+   False: no memory. */
 static bool open_raw(struct trace *t, struct tool_input *in, const char *name,
                      bool follow) {
     struct trace_sorting *s = calloc(1, sizeof(*s));
@@ -217,8 +220,8 @@ static bool open_raw(struct trace *t, struct tool_input *in, const char *name,
     return true;
 }
 
-/* Tells whether the spool of a raw trace, or the parts of a flight recording,
-   stand beside NAME. */
+/* Tells whether there is a spool NAME.spool of a raw trace, or parts of a
+   flight recording, NAME.k0 and so on. */
 static bool has_raw_beside(const char *name) {
     char path[PATH_MAX];
     if (name == NULL || strcmp(name, "-") == 0)
@@ -233,7 +236,7 @@ static bool has_raw_beside(const char *name) {
     return false;
 }
 
-/* Tells whether a raw trace's header is found in NAME, behind a damaged
+/* Tells whether NAME has the header of a raw trace, perhaps behind a damaged
    beginning, or in its spool. */
 static bool finds_header(const char *name) {
     struct tool_raw *raw = tool_raw_open(name);
@@ -244,7 +247,7 @@ static bool finds_header(const char *name) {
     return item.kind == MTF_ITEM_HEADER;
 }
 
-/* Tells whether IN, NAME, is a raw trace. */
+/* Tells whether IN, the input of NAME, is a raw trace. */
 static bool is_raw(struct tool_input *in, const char *name) {
     uint8_t first[8];
     size_t n = tool_input_peek(in, first);
@@ -271,7 +274,7 @@ bool trace_open(struct trace *t, const char *name,
     } else if (o->processed) {
         t->in = in;
     } else if (o->format == NULL && is_raw(in, name)) {
-        /* A file that grows is read from its beginning once more. */
+        /* The sorter opens its own input of a file that grows. */
         if (o->follow && tool_input_is_file(in)) {
             tool_input_close(in);
             in = NULL;
@@ -302,7 +305,7 @@ bool trace_may_sleep(const struct trace *t) {
            !tool_queue_has_full(&s->queue) && !tool_queue_is_closed(&s->queue);
 }
 
-/* Passes over the bytes that the reader left, such as an end of the input. */
+/* Lets the thread sort the rest of the trace, whose bytes are dropped. */
 static void read_rest(struct trace_sorting *s) {
     while (s->rest != NULL || next_buffer(s)) {
         s->rest = NULL;

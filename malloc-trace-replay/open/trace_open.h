@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opens any trace: the one way in for tools that take a trace.
+ * Opens any trace; every tool that takes a trace opens it through this file.
  *
- * NAME may be a processed trace; a raw one, with its spool and parts, also one
- * that is still being recorded; or one of another program. It may be packed,
- * and a pipe. The bytes of a processed trace come out, for tool_ops_init:
+ * NAME may be a processed trace, a raw trace with its spool and parts, also one
+ * that is still being recorded, or a trace of another program. It may be
+ * compressed, and a pipe. Reading yields the bytes of a processed trace, for
+ * tool_ops_init:
  *
  *     if (!trace_open(&t, name, &options))
  *         ... strerror(errno)
@@ -13,8 +14,8 @@
  *     status = trace_close(&t, false);
  *
  * A raw trace is sorted on a thread of its own, which runs at most 1 MiB of the
- * processed trace ahead of the reader. What it finds damaged or missing is told
- * on stderr, as postprocess does.
+ * processed trace ahead of the reader. Damaged and missing places are reported
+ * on stderr, with the messages of postprocess.
  *
  * Threads: one user at a time.
  */
@@ -25,32 +26,38 @@
 #include "formats/format_import.h"
 
 struct trace_open_options {
-    const struct format_type *format; /* foreign; NULL: found by content */
-    bool processed; /* it is a processed trace, says the user */
-    bool follow; /* a raw one is followed while it is recorded: where all that
-                    is there was given, a block without operations is */
+    const struct format_type *format; /* of another program's trace; NULL:
+                                         detected by content */
+    bool processed; /* the user says that it is a processed trace */
+    bool follow;    /* read a raw trace on while it is recorded; a block without
+                    operations tells that all recorded so far was read */
 };
 
 struct trace_sorting;
 
 struct trace {
-    struct tool_input *in;         /* bytes of a processed trace, or of what is
-                                      no trace at all */
-    struct format_import *import;  /* of one of another program's, or NULL */
-    struct trace_sorting *sorting; /* of a raw one, or NULL */
+    struct tool_input *in;         /* bytes of a processed trace; or those of
+                                      the file, if it is no trace */
+    struct format_import *import;  /* of another program's trace, or NULL */
+    struct trace_sorting *sorting; /* of a raw trace, or NULL */
 };
 
-/* NAME NULL or "-": standard input. OPTIONS NULL: all as if 0. False: errno. */
+/* NAME NULL or "-": standard input. OPTIONS NULL: all 0. False: see errno. */
 bool trace_open(struct trace *t, const char *name,
                 const struct trace_open_options *options);
-/* Why a raw trace cannot be read, in a line with its name: TOOL_OPS_FAILED is
-   of that. NULL: it is not raw, or can. */
+/* After TOOL_OPS_FAILED: a line that says why a raw trace cannot be read, with
+   its name. NULL: the trace is not raw, or it can be read. */
 const char *trace_problem(const struct trace *t);
-/* Tells of a trace that is followed whether the next read may sleep. */
+/* Tells whether the next read of a trace that is followed may sleep. */
 bool trace_may_sleep(const struct trace *t);
-/* Closes the trace. GIVEN_UP: the rest is not wanted. Else the rest of a raw
-   one is read, what it lacks is told, and TOOL_DAMAGED returned if that is
-   anything; TOOL_FAILED if it cannot be read. In all other cases TOOL_OK. */
+/*
+ * Closes the trace. GIVEN_UP: the caller does not want the rest. Otherwise the
+ * rest of a raw trace is read, and what it lacks is reported. Returns
+ *
+ *   TOOL_DAMAGED   a raw trace lacks something
+ *   TOOL_FAILED    a raw trace cannot be read
+ *   TOOL_OK        else
+ */
 int trace_close(struct trace *t, bool given_up);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How rare events lie in struct demux_event:
+ * Fields of struct demux_event for rare events:
  *
  *   kind               token             size                 extra
  *   ALIGNED            token made        size                 log2 of alignment
@@ -14,10 +14,9 @@
  *   GAP                events dropped    time_hi - time_ns    time_ns
  *   AS_THREAD          thread            0                    0
  *
- * TEXT and PAIR are plain kinds of these forms (trace_event.h). A text lies in
- * the event's segment. The word of a REALLOC has no bit to spare for MOVED, so
- * its call field is call | moved << 5. AS_THREAD is no event of its own in any
- * count.
+ * TEXT and PAIR are plain kinds of these forms (trace_event.h). A text stays in
+ * the event's segment. The word of a REALLOC has no bit left for MOVED, so its
+ * call field is call | moved << 5. AS_THREAD entries are not counted as events.
  */
 #include "sort/demux.h"
 
@@ -47,7 +46,7 @@ void demux_fini(struct demux *d) {
         }
         free(t->events);
         free(t->sites);
-        free(t->looked);
+        free(t->index);
         free(t);
     }
     tool_map_fini(&d->births);
@@ -80,7 +79,7 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     t->lost = true;
     for (unsigned i = 0; i < DEMUX_HEAPS; i++)
         t->heap_at[i] = SIZE_MAX;
-    tcm_dlist_init(&t->look);
+    tcm_dlist_init(&t->stall_link);
     if (d->begins_late)
         mtf_stream_init_late(&t->stream);
     else
@@ -96,7 +95,6 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
     mtf_stream_place(&t->stream, item, &place);
     d->gap_bytes += place.gap;
     d->undecodable_bytes += place.undecodable;
-    d->doubled_bytes += place.doubled;
     d->last_time = tcm_max_u64(d->last_time, item->time_lo);
     if (item->time_hi != UINT64_MAX)
         d->last_time = tcm_max_u64(d->last_time, item->time_hi);
@@ -109,7 +107,7 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
     }
     c->next = NULL;
     tcm_dlist_push_back(&d->by_age, &c->by_age);
-    c->seen = false;
+    c->indexed = false;
     c->window = d->barriers;
     c->time_lo = item->time_lo;
     c->time_hi = item->time_hi;
@@ -123,8 +121,8 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
     t->last = c;
     if (!t->is_new) {
         t->is_new = true;
-        t->next_new = d->fresh;
-        d->fresh = t;
+        t->next_new = d->new_threads;
+        d->new_threads = t;
     }
     d->held_bytes += place.length;
     if (d->held_bytes > d->held_peak)
@@ -143,9 +141,9 @@ static TCM_ALWAYS_INLINE void put(struct demux_event *out, unsigned kind,
 }
 
 /*
- * Numbers of the extended events of which `convert` makes an entry. The number
- * of events of an interval is needed before they are decoded, so `scan` counts
- * by this set.
+ * Set of the extended events, by number, that `convert` makes an entry for. The
+ * number of events of an interval is needed before they are decoded, so `scan`
+ * counts by this set.
  */
 #define SORTED(kind) ((uint64_t)1 << MTF_RAW_##kind)
 #define NONE(...)
@@ -159,7 +157,8 @@ static const uint64_t sorted =
 #undef NONE
 #undef PLAIN
 
-/* A plain event. */
+/* Makes the entry of a plain event. Returns 0, no entry, if processed traces
+   have no such kind. */
 static TCM_NOINLINE unsigned convert_plain(const struct mtf_event *e,
                                            struct demux_event *out) {
     const struct mtf_kind *k = mtf_plain_of_event(e->kind);
@@ -173,8 +172,8 @@ static TCM_NOINLINE unsigned convert_plain(const struct mtf_event *e,
     return 1;
 }
 
-/* An event that is neither ALLOC nor FREE nor a time. Returns how many entries
-   were made of it (0 or 1). */
+/* Makes the entry of an event that is no time. Returns the number of entries
+   made, 0 or 1. */
 static unsigned convert(struct demux *d, const struct mtf_event *e,
                         struct demux_event *out) {
     switch (e->kind) {
@@ -217,27 +216,23 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     case MTF_EVENT_AS_THREAD:
         put(out, DEMUX_EVENT_AS_THREAD, 0, e->thread, 0, 0);
         return 1;
-    case MTF_EVENT_PRESENT: /* present.h reads them */
+    case MTF_EVENT_PRESENT: /* present.c reads it from the raw trace */
         d->present_events++;
         return 0;
     case MTF_EVENT_SITE_DEF:
         demux_site_def(d, e);
         return 0;
-    case MTF_EVENT_WRONG: /* report --errors reads the raw trace */
-        return 0;
-    case MTF_EVENT_UNKNOWN:
-        d->other_events++;
-        return 0;
-    case MTF_EVENT_STATE: /* the stream's state has them */
+    case MTF_EVENT_WRONG: /* report --errors reads it from the raw trace */
+    case MTF_EVENT_STATE: /* the decoder has noted it in the stream's state */
     case MTF_EVENT_UNTRACED:
+    case MTF_EVENT_UNKNOWN: /* of a later version */
         return 0;
     default:
         return convert_plain(e, out);
     }
 }
 
-/* Room for more events behind those in the array. False: it has all that it may
-   have, or there is no memory. */
+/* Enlarges the array. False: it is as large as it may be, or no memory. */
 static bool make_room(struct demux *d, struct demux_thread *t) {
     uint32_t limit =
         d->array_bytes < DEMUX_ARRAYS_MAX ? DEMUX_BATCH : DEMUX_BATCH_MIN;
@@ -264,7 +259,7 @@ static bool make_room(struct demux *d, struct demux_thread *t) {
     return true;
 }
 
-static void give_array_back(struct demux *d, struct demux_thread *t) {
+static void free_array(struct demux *d, struct demux_thread *t) {
     TCM_ASSERT(d->array_bytes >= t->room * sizeof(*t->events));
     d->array_bytes -= t->room * sizeof(*t->events);
     free(t->events);
@@ -296,7 +291,8 @@ void demux_site_def(struct demux *d, const struct mtf_event *e) {
     d->site_defs_length = need;
 }
 
-/* The first site of T's: what is in its array so far has none. */
+/* Makes T's list of sites when the first one comes: the entries that are in the
+   array by then have none. */
 static void need_sites(struct demux *d, struct demux_thread *t) {
     t->has_sites = true;
     if (t->sites != NULL || t->room == 0)
@@ -308,12 +304,12 @@ static void need_sites(struct demux *d, struct demux_thread *t) {
 
 enum stop_at {
     STOP_TIME,  /* behind a time, which is in next_lo */
-    STOP_CHUNK, /* the segment is used up */
+    STOP_CHUNK, /* at the end of the segment */
     STOP_FULL   /* the array is full */
 };
 
 /* Decodes into the array, from t->count on, up to a time, the segment's end or
-   a full array. *EVENTS counts those that are no AS_THREAD. */
+   a full array. *EVENTS: the number of events, without AS_THREAD entries. */
 static enum stop_at decode(struct demux *d, struct demux_thread *t,
                            uint64_t *events) {
     struct mtf_raw_state s = t->state;
@@ -381,12 +377,12 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         if (rare.kind == MTF_EVENT_GAP)
             t->dropped += rare.value;
         if (rare.kind == MTF_EVENT_AS_THREAD && t->id != MTF_THREAD_LATE)
-            continue; /* has no meaning there */
+            continue; /* has a meaning in the late stream only */
         if (t->sites != NULL)
             t->sites[count] = t->site.last;
         unsigned made = convert(d, &rare, &t->events[count]);
         if (rare.kind == MTF_EVENT_AS_THREAD) {
-            /* many of them in a row need the place of one */
+            /* of several in a row only the last counts */
             if (count != 0 && demux_event_kind(&t->events[count - 1]) ==
                                   DEMUX_EVENT_AS_THREAD) {
                 t->events[count - 1] = t->events[count];
@@ -396,6 +392,8 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         }
         count += made;
     }
+    TCM_ASSERT(t->at <= count && count <= t->room && start <= count);
+    TCM_ASSERT(uncounted <= count - start);
     t->state = s;
     t->p = p;
     t->count = count;
@@ -403,7 +401,8 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
     return result;
 }
 
-/* Events from P to the next time or END; *TIME is that time, or UINT64_MAX. */
+/* Counts the events from P to the next time or END. *TIME: that time, or
+   UINT64_MAX. NOW: the last time before P. */
 static uint64_t scan(const uint8_t *p, const uint8_t *end, uint64_t now,
                      uint64_t *time) {
     uint64_t count = 0;
@@ -431,7 +430,8 @@ static uint64_t scan(const uint8_t *p, const uint8_t *end, uint64_t now,
     return count;
 }
 
-/* Frees the segment that was decoded and starts with the next. */
+/* Frees the segment that was decoded and starts the next. False: there is
+   none. */
 static bool next_chunk(struct demux *d, struct demux_thread *t) {
     for (;;) {
         struct demux_chunk *done = t->first;
@@ -461,14 +461,15 @@ static bool next_chunk(struct demux *d, struct demux_thread *t) {
     }
 }
 
-/* True if the interval in hand has the end of T and nothing else. */
+/* Tells whether T's interval has THREAD_END and no other event. */
 static bool is_end_alone(const struct demux_thread *t) {
     return t->n == 1 && t->at + 1 == t->count &&
            demux_event_kind(&t->events[t->at]) == MTF_EVENT_THREAD_END;
 }
 
-/* An end that is alone in its interval is estimated at its lower bound: older
-   recorders wrote no time behind it, so that its interval reaches to the next
+/* Ends T's interval at TIME, or at the time after its segment if that is less.
+   A THREAD_END that is alone in its interval is estimated at lo: older
+   recorders wrote no time behind it, so its interval reaches to the next
    barrier, and threads that ran one after another would overlap. */
 static void limit_interval(const struct demux *d, struct demux_thread *t,
                            uint64_t time) {
@@ -480,11 +481,12 @@ static void limit_interval(const struct demux *d, struct demux_thread *t,
 }
 
 /*
- * The last interval of a segment ends no later than the first of the next one:
- * at the first time in it, or the segment's own. Its own segment's time may be
- * much later, as the saver read it only when it had looked. Without this an
- * event behind the one in hand could have the lesser hi, and the sorter looks
- * at the hi of that in hand.
+ * The last interval of a segment ends no later than the first interval of the
+ * next segment: at the first time in it, or at the time after it. The time
+ * after its own segment may be much later, as the saver read the clock only
+ * after it had looked at the buffer. Without this limit a later event of the
+ * thread could have a lesser hi than its next event, and the sorter looks at
+ * the next event alone.
  */
 bool demux_tighten(const struct demux *d, struct demux_thread *t) {
     const struct demux_chunk *next = t->first->next;
@@ -502,8 +504,9 @@ bool demux_tighten(const struct demux *d, struct demux_thread *t) {
     return true;
 }
 
-/* Empties the array. In the late stream, whose events its next one is depends
-   on an event that may have gone with the old array: it comes first again. */
+/* Empties the array. False: no memory. In the late stream, the thread of the
+   next events was named by an event that may be gone with the old entries: an
+   entry that names it again comes first. */
 static bool start_array(struct demux *d, struct demux_thread *t) {
     t->at = t->count = 0;
     if (TCM_LIKELY(t->id != MTF_THREAD_LATE ||
@@ -525,7 +528,7 @@ bool demux_next_interval(struct demux *d, struct demux_thread *t) {
         if (t->p == NULL || t->p >= t->end) {
             if (!next_chunk(d, t)) {
                 if (t->ended || d->array_bytes > DEMUX_ARRAYS_KEPT)
-                    give_array_back(d, t);
+                    free_array(d, t);
                 return false;
             }
         }
@@ -566,20 +569,21 @@ bool demux_refill(struct demux *d, struct demux_thread *t) {
 /* --- Tokens in hand ------------------------------------------------------- */
 
 /*
- * A consistent trace never asks demux_makes, so nothing is maintained until the
- * first question. From then on each question decodes only the segments that
- * came since the last one, and tokens are removed as they are written: no byte
- * is decoded for it twice.
+ * `births` is an index of the tokens that events in hand make. demux_makes is
+ * never called for a consistent trace, so nothing is indexed before the first
+ * call. Each call indexes the segments that came since the call before, and
+ * tokens are removed as their events are written: no byte is decoded twice for
+ * the index.
  *
- * The segments of a thread that were looked at are its oldest ones. A token
- * that two events in hand make (a damaged trace) is removed with the first.
+ * The indexed segments of a thread are its oldest ones. A token that two events
+ * in hand make (a damaged trace) is removed with the first of them.
  */
 
-/* Where the next look at a thread begins, if all it has in hand is known. */
-struct demux_place {
+/* State at the end of a thread's last indexed segment. */
+struct demux_index {
     struct mtf_raw_state state;
-    struct demux_chunk *chunk; /* the last that was looked at */
-    bool lost;
+    struct demux_chunk *chunk; /* that segment */
+    bool lost;                 /* coding state unknown until the next buffer */
 };
 
 static bool add_bits(struct tool_map *m, uint64_t number, uint64_t bits) {
@@ -600,8 +604,9 @@ static void take_bits(struct tool_map *m, uint64_t number, uint64_t bits) {
         tool_map_remove(m, w);
 }
 
-/* Tokens mostly come one after the other: one look for those of one word. */
-struct run {
+/* Tokens of one word of `births`, for one access: they mostly come one after
+   the other. */
+struct births_run {
     uint64_t number, bits;
 };
 
@@ -609,14 +614,17 @@ static uint64_t bit_of(uint64_t token) {
     return (uint64_t)1 << (token & 63);
 }
 
-static bool add_birth(struct tool_map *m, struct run *r, uint64_t token) {
+/* Adds TOKEN to R, whose tokens go to M first if TOKEN is of another word.
+   False: no memory. */
+static bool add_birth(struct tool_map *m, struct births_run *r,
+                      uint64_t token) {
     if (r->number == token >> 6 || r->bits == 0) {
         r->number = token >> 6;
         r->bits |= bit_of(token);
         return true;
     }
     bool good = add_bits(m, r->number, r->bits);
-    *r = (struct run){token >> 6, bit_of(token)};
+    *r = (struct births_run){token >> 6, bit_of(token)};
     return good;
 }
 
@@ -625,13 +633,14 @@ static bool is_birth(unsigned kind) {
            kind == MTF_EVENT_ALIGNED || kind == MTF_EVENT_REALLOC_NEW;
 }
 
+/* The token that E, which is_birth, makes. */
 static uint64_t token_of(const struct demux_event *e) {
     return demux_event_kind(e) == MTF_EVENT_REALLOC ? e->extra : e->token;
 }
 
 void demux_written(struct demux *d, const struct demux_event *v,
                    uint32_t count) {
-    struct run r = {0};
+    struct births_run r = {0};
     for (uint32_t i = 0; i < count; i++) {
         if (!is_birth(demux_event_kind(&v[i])))
             continue;
@@ -647,10 +656,11 @@ void demux_written(struct demux *d, const struct demux_event *v,
         take_bits(&d->births, r.number, r.bits);
 }
 
-/* The events from *P on, to END or to where they cannot be decoded. */
-static bool look_at_bytes(struct tool_map *m, struct demux_place *at,
-                          const uint8_t *p, const uint8_t *end) {
-    struct run r = {0};
+/* Indexes the events from P to END, or to where they cannot be decoded. False:
+   no memory. */
+static bool index_bytes(struct tool_map *m, struct demux_index *at,
+                        const uint8_t *p, const uint8_t *end) {
+    struct births_run r = {0};
     struct mtf_raw_state s = at->state;
     bool good = true;
     while (p < end && good) {
@@ -668,8 +678,9 @@ static bool look_at_bytes(struct tool_map *m, struct demux_place *at,
     return good && (r.bits == 0 || add_bits(m, r.number, r.bits));
 }
 
-static bool look_at_array(struct tool_map *m, const struct demux_thread *t) {
-    struct run r = {0};
+/* Indexes the decoded events of T that are not written. False: no memory. */
+static bool index_array(struct tool_map *m, const struct demux_thread *t) {
+    struct births_run r = {0};
     for (uint32_t i = t->at; t->in_hand && i < t->count; i++)
         if (is_birth(demux_event_kind(&t->events[i])) &&
             !add_birth(m, &r, token_of(&t->events[i])))
@@ -677,22 +688,22 @@ static bool look_at_array(struct tool_map *m, const struct demux_thread *t) {
     return r.bits == 0 || add_bits(m, r.number, r.bits);
 }
 
-/* Looks at the segments of T that were not looked at yet. */
-static bool look(struct tool_map *m, struct demux_thread *t) {
+/* Indexes the segments of T that are not yet indexed. False: no memory. */
+static bool index_thread(struct tool_map *m, struct demux_thread *t) {
     struct demux_chunk *c = t->first;
     if (c == NULL)
         return true;
-    if (t->looked == NULL) {
-        t->looked = malloc(sizeof(*t->looked));
-        if (t->looked == NULL)
+    if (t->index == NULL) {
+        t->index = malloc(sizeof(*t->index));
+        if (t->index == NULL)
             return false;
     }
-    struct demux_place *at = t->looked;
+    struct demux_index *at = t->index;
     const uint8_t *p = NULL, *end = NULL;
-    if (c->seen) {
+    if (c->indexed) {
         c = at->chunk->next;
     } else {
-        if (!look_at_array(m, t))
+        if (!index_array(m, t))
             return false;
         at->state = t->state;
         at->lost = t->lost;
@@ -700,7 +711,7 @@ static bool look(struct tool_map *m, struct demux_thread *t) {
         end = t->end;
     }
     for (; c != NULL; c = c->next, p = NULL) {
-        c->seen = true;
+        c->indexed = true;
         at->chunk = c;
         if (p == NULL) {
             p = c->data;
@@ -709,18 +720,18 @@ static bool look(struct tool_map *m, struct demux_thread *t) {
                 continue;
             at->lost = false;
         }
-        if (!look_at_bytes(m, at, p, end))
+        if (!index_bytes(m, at, p, end))
             return false;
     }
     return true;
 }
 
 bool demux_makes(struct demux *d, uint64_t token) {
-    while (d->fresh != NULL && !d->failed) {
-        struct demux_thread *t = d->fresh;
-        d->fresh = t->next_new;
+    while (d->new_threads != NULL && !d->failed) {
+        struct demux_thread *t = d->new_threads;
+        d->new_threads = t->next_new;
         t->is_new = false;
-        if (!look(&d->births, t))
+        if (!index_thread(&d->births, t))
             d->failed = true;
     }
     if (d->failed)

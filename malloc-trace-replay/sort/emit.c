@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop that sees every event. ALLOC and FREE are handled in it, the rest
- * out of line. A free or realloc whose allocation is missing for good carries
- * `none` and is counted; nothing is written for such a free, and such a realloc
+ * run_frequent is the loop that every event passes. It handles ALLOC and FREE;
+ * other events are handled out of line. While the next event of a thread is a
+ * free or realloc whose allocation is missing for good, the thread has `none`
+ * set: such an event is counted; nothing is written for a free, and a realloc
  * becomes an allocation.
  */
 #include "sort/emit.h"
@@ -18,12 +19,12 @@
 
 #define BUCKETS_FIRST 64u
 
-static struct demux_thread **bucket_of(const struct waiters *w,
+static struct demux_thread **bucket_of(const struct emit_waiters *w,
                                        uint64_t token) {
     return &w->bucket[tool_hash(token, w->seed) & w->mask];
 }
 
-static bool waiters_init(struct waiters *w) {
+static bool waiters_init(struct emit_waiters *w) {
     memset(w, 0, sizeof(*w));
     w->seed = tool_hash_seed();
     w->mask = BUCKETS_FIRST - 1;
@@ -31,7 +32,7 @@ static bool waiters_init(struct waiters *w) {
     return w->bucket != NULL;
 }
 
-static void waiters_fini(struct waiters *w) {
+static void waiters_fini(struct emit_waiters *w) {
     free(w->bucket);
 }
 
@@ -43,18 +44,18 @@ static void waiters_enter(struct demux_thread **at, struct demux_thread *t) {
     *at = t;
 }
 
-static void waiters_remove(struct waiters *w, struct demux_thread *t) {
+static void waiters_remove(struct emit_waiters *w, struct demux_thread *t) {
     TCM_ASSERT(t->waits && *t->waiter_at == t && w->count != 0);
-    TCM_ASSERT(w->counts[t->waits_for % WAITERS_BITS] != 0);
+    TCM_ASSERT(w->counts[t->waits_for % EMIT_WAITER_COUNTS] != 0);
     *t->waiter_at = t->next_waiter;
     if (t->next_waiter != NULL)
         t->next_waiter->waiter_at = t->waiter_at;
-    w->counts[t->waits_for % WAITERS_BITS]--;
+    w->counts[t->waits_for % EMIT_WAITER_COUNTS]--;
     w->count--;
     t->waits = false;
 }
 
-static bool waiters_grow(struct waiters *w) {
+static bool waiters_grow(struct emit_waiters *w) {
     struct demux_thread **old = w->bucket;
     size_t entries = w->mask + 1;
     w->bucket = calloc(2 * entries, sizeof(struct demux_thread *));
@@ -72,7 +73,8 @@ static bool waiters_grow(struct waiters *w) {
     return true;
 }
 
-static bool waiters_add(struct waiters *w, struct demux_thread *t,
+/* Adds T, which waits for TOKEN. False: no memory. */
+static bool waiters_add(struct emit_waiters *w, struct demux_thread *t,
                         uint64_t token) {
     TCM_ASSERT(!t->waits);
     if (w->count > w->mask && !waiters_grow(w))
@@ -80,12 +82,14 @@ static bool waiters_add(struct waiters *w, struct demux_thread *t,
     t->waits = true;
     t->waits_for = token;
     waiters_enter(bucket_of(w, token), t);
-    w->counts[token % WAITERS_BITS]++;
+    w->counts[token % EMIT_WAITER_COUNTS]++;
     w->count++;
     return true;
 }
 
-static bool waiters_wake(struct waiters *w, uint64_t token,
+/* Moves the threads that wait for TOKEN to the front of *WOKEN, a list by
+   next_waiter. False: there are none. */
+static bool waiters_wake(struct emit_waiters *w, uint64_t token,
                          struct demux_thread **woken) {
     bool woke = false;
     struct demux_thread *next;
@@ -101,10 +105,10 @@ static bool waiters_wake(struct waiters *w, uint64_t token,
     return woke;
 }
 
-/* False: no thread waits for TOKEN. */
-static TCM_ALWAYS_INLINE bool waiters_may_have(const struct waiters *w,
+/* False: no thread waits for TOKEN. True: a thread may. */
+static TCM_ALWAYS_INLINE bool waiters_may_have(const struct emit_waiters *w,
                                                uint64_t token) {
-    return w->counts[token % WAITERS_BITS] != 0;
+    return w->counts[token % EMIT_WAITER_COUNTS] != 0;
 }
 
 /* --- Begin and end -------------------------------------------------------- */
@@ -133,7 +137,8 @@ void emit_forget(struct emit *e, struct demux_thread *t) {
     waiters_remove(&e->waiters, t);
 }
 
-/* TOKEN was born and a thread may wait for it. True: one did. */
+/* Wakes the threads that wait for TOKEN, which was born. False: there are
+   none. */
 static TCM_NOINLINE bool wake(struct emit *e, uint64_t token) {
     return waiters_wake(&e->waiters, token, &e->woken);
 }
@@ -145,9 +150,10 @@ static TCM_ALWAYS_INLINE bool born(struct emit *e, uint64_t token) {
 /* --- The late stream ------------------------------------------------------ */
 
 /*
- * An event of the late stream comes after all of its thread's own. Those were
- * published before, but a round of the saver may find the late one first; with
- * the round after that they are in hand or written.
+ * Tells whether the next event of the late stream, of thread ID, may be
+ * written. It comes after all events of the thread's own stream. Those were
+ * published before it, but a round of the saver may find the late event first;
+ * with the round after that they are in hand or written.
  */
 static bool may_be_late(const struct emit *e, const struct demux_thread *late,
                         uint32_t id) {
@@ -158,8 +164,8 @@ static bool may_be_late(const struct emit *e, const struct demux_thread *late,
            e->demux->barriers >= late->window + 2;
 }
 
-/* Handles AS_THREAD entries in front of the next event. False: it has to wait.
- */
+/* Passes the AS_THREAD entries in front of the late stream's next event. False:
+   the event has to wait. */
 static bool pass_as_thread(struct emit *e, struct demux_thread *t) {
     for (uint32_t i = t->at; i < t->count; i++) {
         const struct demux_event *v = &t->events[i];
@@ -191,8 +197,8 @@ static void count_thread(struct emit *e, struct demux_thread *t) {
     t->counted = true;
 }
 
-/* Notes the present bytes of the block of TOKEN, if they are known and fewer
-   than SIZE; the next record makes it. */
+/* Writes the present bytes of the block of TOKEN, which the next record makes,
+   if they are known and fewer than SIZE. */
 static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
                                       uint64_t size) {
     uint64_t bytes;
@@ -202,7 +208,8 @@ static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
         e->slots.failed = true;
 }
 
-/* The object of TOKEN, whose allocation was written and got PLACE. */
+/* Adds and counts the object of TOKEN, whose allocation was written and got
+   PLACE. */
 static TCM_ALWAYS_INLINE void new_object(struct emit *e, uint64_t token,
                                          uint64_t size,
                                          struct mtf_proc_object place) {
@@ -211,8 +218,8 @@ static TCM_ALWAYS_INLINE void new_object(struct emit *e, uint64_t token,
     add_live(e, size);
 }
 
-/* Ends the object that a free or realloc names; false: it names none (`none`
-   was set). */
+/* Removes the object that a free or realloc of T names into *O. False: its
+   allocation is missing. */
 static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
                                          const struct demux_thread *t,
                                          uint64_t token,
@@ -223,7 +230,7 @@ static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
     return true;
 }
 
-/* The call site of the event that is the next one of T's. */
+/* The call site of T's event at V. */
 static TCM_ALWAYS_INLINE uint32_t site_of(const struct demux_thread *t,
                                           const struct demux_event *v) {
     return t->sites == NULL ? MTF_SITE_NONE : t->sites[v - t->events];
@@ -239,7 +246,7 @@ void emit_site_defs(struct emit *e) {
     d->site_defs_length = 0;
 }
 
-/* A realloc; true: a thread waited for the token it made. */
+/* Writes a realloc of T. True: a thread waited for the token that it makes. */
 static bool run_realloc(struct emit *e, struct demux_thread *t,
                         const struct demux_event *v) {
     struct slots_object o;
@@ -262,14 +269,15 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     return born(e, v->extra);
 }
 
-/* A free of what is not there. In a trace whose beginning was not kept that is
-   a block from before, no event of the trace. */
+/* Tells whether a free of a missing block is of a block from before the trace,
+   and counts it then: the beginning of the recording was not kept, and such a
+   free is no event of the trace. */
 static bool counts_as_untraced(struct emit *e) {
     e->counts.untraced_frees += e->demux->begins_late;
     return e->demux->begins_late;
 }
 
-/* Frees of rare kinds. */
+/* Writes a free of a rare kind. */
 static void run_rare_free(struct emit *e, struct demux_thread *t,
                           const struct demux_event *v) {
     bool is_free = demux_event_kind(v) == MTF_EVENT_FREE_SIZE;
@@ -312,8 +320,8 @@ static TCM_NOINLINE void put_plain(struct emit *e,
                           v->token);
 }
 
-/* Anything but ALLOC and FREE; true: a thread waited for the token it
-   made. */
+/* Writes an event that is neither ALLOC nor FREE. True: a thread waited for the
+   token that it makes. */
 static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
                                   const struct demux_event *v) {
     struct mtf_proc_writer *w = e->writer;
@@ -380,12 +388,12 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
     return EMIT_DONE;
 }
 
-/* How many events ahead the objects that they name are fetched. */
+/* Distance, in events, of the prefetch of the objects that they name. */
 #define AHEAD 12
 
 /*
- * The frequent events from t->at to END or to one of another kind. None of them
- * has `none` set. What each of them changes is in registers.
+ * Writes the frequent events from t->at to END, or to an event of another kind.
+ * T has no `none` set. All that changes with each event stays in registers.
  */
 static TCM_NOINLINE enum emit_stop run_frequent(struct emit *e,
                                                 struct demux_thread *t,
@@ -439,6 +447,7 @@ static TCM_NOINLINE enum emit_stop run_frequent(struct emit *e,
         }
     }
     w->hot = hot;
+    TCM_ASSERT(live <= peak && v <= end);
     e->live_bytes = live;
     e->peak_live_bytes = peak;
     e->counts.requested_bytes += requested;
@@ -448,7 +457,7 @@ static TCM_NOINLINE enum emit_stop run_frequent(struct emit *e,
     return stop;
 }
 
-/* One event that is rare or names none. */
+/* Writes one event that is rare, or whose allocation is missing. */
 static enum emit_stop run_one(struct emit *e, struct demux_thread *t) {
     const struct demux_event *v = &t->events[t->at];
     if (!t->none && emit_check(e, t) == EMIT_WAITS)
@@ -465,7 +474,8 @@ static enum emit_stop run_one(struct emit *e, struct demux_thread *t) {
     return woke ? EMIT_WOKE : EMIT_DONE;
 }
 
-/* The events of the array that fit into COUNT; *DONE says how many went. */
+/* Writes the events of T's array, up to COUNT. *DONE: the number of written
+   events. */
 static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
                                 uint64_t count, uint64_t *done) {
     uint32_t first = t->at;
@@ -480,7 +490,7 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
         stop = run_one(e, t);
     }
     *done = t->at - first;
-    if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->seen)
+    if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->indexed)
         demux_written(e->demux, t->events + first, t->at - first);
     return stop;
 }
@@ -503,7 +513,7 @@ enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
         if (!t->counted || t->id == MTF_THREAD_LATE)
             if (is_call(demux_event_kind(&t->events[t->at])))
                 count_thread(e, t);
-        /* one at a time until the thread is counted */
+        /* Until the thread is counted, each event may be its first call. */
         bool single = !t->counted || t->id == MTF_THREAD_LATE;
         stop = run_array(e, t, single ? 1 : count, &done);
         t->i += done;

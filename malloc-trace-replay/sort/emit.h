@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events of one thread, in their final order, into the processed trace: tokens
- * become slots, and everything is counted.
+ * Writes the events of one thread after another, in their final order, to the
+ * processed trace: tokens become slots, and everything is counted.
  *
  * Threads: none shared.
  */
@@ -15,16 +15,16 @@
 #include "traceformat/proc_writer.h"
 
 /*
- * Threads whose next event waits for the birth of a token, found by it. Most
- * births wake no thread: a small table of counts by the token's low bits says
- * so at once; a hash table decides the rest.
+ * Threads whose next event waits for the birth of a token, found by that token.
+ * Most births wake no thread: a small table of counts, by the token's low bits,
+ * says so at once. A hash table decides the rest.
  */
-#define WAITERS_BITS 2048u
+#define EMIT_WAITER_COUNTS 2048u
 
-struct waiters {
-    uint32_t counts[WAITERS_BITS];
-    struct demux_thread **bucket; /* lists by next_waiter */
-    size_t mask, count;
+struct emit_waiters {
+    uint32_t counts[EMIT_WAITER_COUNTS];
+    struct demux_thread **bucket; /* hash table: lists by next_waiter */
+    size_t mask, count;           /* buckets - 1; threads */
     uint64_t seed;
 };
 
@@ -34,31 +34,38 @@ struct emit {
     struct demux *demux;
     struct tool_ops_counts counts;
     uint64_t live_bytes, peak_live_bytes;
-    struct waiters waiters;
-    struct demux_thread *woken; /* list of those whose token was born */
-    struct present present;     /* its name and random number: the caller's */
-    bool free_sites;            /* frees have call sites; the caller's */
+    struct emit_waiters waiters;
+    struct demux_thread *woken; /* threads whose token was born; by next_waiter,
+                                   emptied by the caller */
+    struct present present;     /* the caller sets its name and random number */
+    bool free_sites;            /* frees have call sites; set by the caller */
 };
 
+/* False: no memory; emit_fini is still to be called. */
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w);
 void emit_fini(struct emit *e);
 
+/* Reason why emit_run returned. */
 enum emit_stop {
-    EMIT_DONE,  /* all COUNT events, or the interval's rest */
-    EMIT_WAITS, /* the next event names a token not born yet */
-    EMIT_LATE,  /* the next event is of a thread with events of its own */
-    EMIT_WOKE   /* a birth others wait for: they are in `woken` */
+    EMIT_DONE,  /* all COUNT events, or the interval's rest, are written */
+    EMIT_WAITS, /* the next event names a token that is not born yet */
+    EMIT_LATE,  /* the next event, of the late stream, is of a thread that has
+                   events in its own stream */
+    EMIT_WOKE   /* a token was born that threads waited for, now in `woken` */
 };
 
-/* Writes up to COUNT (at least 1) of T's next events. */
+/* Writes up to COUNT (at least 1) of T's next events. Without memory or output,
+   e->slots, e->writer or the demux have failed. */
 enum emit_stop emit_run(struct emit *e, struct demux_thread *t, uint64_t count);
 
-/* Looks whether T's next event can be written as far as tokens tell; else what
-   emit_run would say. */
+/* Tells whether T's next event can be written, as far as tokens and threads
+   allow: EMIT_DONE, or the reason that emit_run would stop for. */
 enum emit_stop emit_check(struct emit *e, struct demux_thread *t);
 
-/* T, stopped by EMIT_WAITS, waits from now on; or no longer. */
+/* Makes T, stopped by EMIT_WAITS, a waiter for the token that its next event
+   names. Without memory e->slots has failed. */
 void emit_wait(struct emit *e, struct demux_thread *t);
+/* Ends T's waiting without the birth of its token. */
 void emit_forget(struct emit *e, struct demux_thread *t);
 
 /* Writes the definitions of call sites that were read. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heaps decide which thread is permitted; an interval's events go out in one
- * run, so that the cost of deciding is paid for each interval or switch and not
- * for each event.
+ * Heaps decide which thread's event may be written. The events of an interval
+ * are written in one run, so that a decision is made for each interval or
+ * switch of thread, not for each event.
  *
- * Invariants: a thread with an event in hand is in `hi` or `waiting`, or it is
- * `late`. Unless it is the current one or waits, it is in one of `later` and
- * `ready`; in `later` it is checked or in stall.unchecked.
- * Why: a consistent trace never stalls once an event's deciding barrier is
- * read (doc/ordering.md has the proof); stalls are for damaged ones.
+ * Invariants: a thread in hand is in `hi` or in `waiting`, or it is `late`.
+ * Unless it is the current thread or waits, it is in `later` or in `ready`; in
+ * `later` it is checked or in stall.unchecked.
+ * Why: once the barrier that decides about an event is read, a consistent trace
+ * never stalls (doc/ordering.md has the proof); stalls are for damaged traces.
  */
 #include "sort/order.h"
 
@@ -120,7 +120,7 @@ static uint64_t estimate(const struct demux_thread *t) {
     return t->lo + (uint64_t)(x / (t->n + 1));
 }
 
-/* How many of T's next events have an estimated time below LIMIT. */
+/* Counts the next events of T's interval with an estimated time below LIMIT. */
 static uint64_t events_below(const struct demux_thread *t, uint64_t limit) {
     TCM_ASSERT(t->i <= t->n);
     uint64_t left = t->n - t->i;
@@ -163,7 +163,7 @@ static void count_width(struct order *o, const struct demux_thread *t) {
         width_add(&o->intervals, t->hi - t->lo, t->n);
 }
 
-/* COUNT events of an interval of thread ID were written, from LO to HI. */
+/* Notes COUNT written events of thread ID, of the interval from LO to HI. */
 static void count_late(struct order *o, uint64_t id, uint64_t lo, uint64_t hi,
                        uint64_t count) {
     uint64_t others = o->most_thread == id ? o->other_hi : o->most_hi;
@@ -187,6 +187,7 @@ uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent) {
         if (seen != 0 && (double)seen * 100 >= (double)w->events * percent)
             return tcm_min_u64(width_of_class(c), w->widest_ns);
     }
+    TCM_ASSERT(w->events == 0);
     return 0;
 }
 
@@ -203,28 +204,30 @@ static void stall_fini(struct order_stall *s) {
     free(s->missing.a);
 }
 
-/* T, not permitted by its times, was not checked. */
+/* Adds T, which is not permitted by its times and was not checked. */
 static void stall_unchecked(struct order_stall *s, struct demux_thread *t) {
     TCM_ASSERT(!t->checked && !t->waits);
-    tcm_dlist_remove(&t->look);
-    tcm_dlist_push_back(&s->unchecked, &t->look);
+    tcm_dlist_remove(&t->stall_link);
+    tcm_dlist_push_back(&s->unchecked, &t->stall_link);
 }
 
-/* T waits for an allocation from now on; or no longer. */
+/* Adds T, which begins to wait for an allocation. */
 static void stall_waits(struct order_stall *s, struct demux_thread *t) {
     TCM_ASSERT(t->waits && t->in_hand);
-    tcm_dlist_remove(&t->look);
-    tcm_dlist_push_back(&s->waiting, &t->look);
+    tcm_dlist_remove(&t->stall_link);
+    tcm_dlist_push_back(&s->waiting, &t->stall_link);
 }
 
-static void stall_goes_on(struct order_stall *s, struct demux_thread *t) {
-    tcm_dlist_remove(&t->look);
+/* Removes T, which waits no longer. */
+static void stall_remove(struct order_stall *s, struct demux_thread *t) {
+    tcm_dlist_remove(&t->stall_link);
     heap_remove(&s->pending, t);
     heap_remove(&s->missing, t);
 }
 
-/* Another barrier was read. What waits is decided by the second one behind it,
-   so a thread is looked at three times at most for each event that waits. */
+/* Makes the waiting threads be examined again, because another barrier was
+   read. The second barrier behind an event decides about its allocation, so a
+   thread is examined three times at most for each event that waits. */
 static void stall_barrier(struct order_stall *s) {
     while (s->pending.count != 0) {
         struct demux_thread *t = s->pending.a[s->pending.count - 1].thread;
@@ -268,7 +271,7 @@ static bool stopped(const struct order *o) {
            o->emit->writer->failed;
 }
 
-/* The next interval of T, if any. */
+/* Goes on to T's next interval, if there is one. */
 static void advance(struct order *o, struct demux_thread *t) {
     t->checked = false;
     t->none = false;
@@ -319,9 +322,10 @@ static void put_samples(struct order *o, uint64_t now) {
 
 /* --- Permission -------------------------------------------------------- */
 
-/* Returns H: what is not above it is permitted by its times. These fall when a
-   damaged place comes again with those of before; a thread that was permitted
-   stays so. */
+/* Returns H, the horizon: an event whose lo is not above it is permitted by its
+   times. The least hi may fall when a spool repeats, with their earlier times,
+   events that a damaged place lacks; H does not, so a thread that was permitted
+   stays permitted. */
 static uint64_t raise_horizon(struct order *o) {
     uint64_t h = o->barrier_ns;
     if (o->hi.count != 0)
@@ -338,13 +342,13 @@ static bool waits(const struct demux_thread *t) {
     return t->waits || t->late_wait;
 }
 
-/* T's next event is permitted as far as times tell, or is not: looks whether it
-   waits. True: it does not. */
+/* Tells whether T's next event waits for neither an allocation nor, in the late
+   stream, for its thread. If it waits, T goes to the heap of those that do. */
 static bool check(struct order *o, struct demux_thread *t) {
     TCM_ASSERT(t->in_hand && !waits(t));
     if (t->checked)
         return true;
-    tcm_dlist_remove(&t->look);
+    tcm_dlist_remove(&t->stall_link);
     switch (emit_check(o->emit, t)) {
     case EMIT_WAITS:
         emit_wait(o->emit, t);
@@ -365,7 +369,8 @@ static bool check(struct order *o, struct demux_thread *t) {
     }
 }
 
-/* Puts T where it belongs, unless it is the current thread. */
+/* Puts T into `ready` or `later`, unless it is the current thread, waits, or is
+   not in hand. */
 static void park(struct order *o, struct demux_thread *t, uint64_t h) {
     if (t == o->current || !t->in_hand || waits(t))
         return;
@@ -378,15 +383,16 @@ static void park(struct order *o, struct demux_thread *t, uint64_t h) {
         stall_unchecked(&o->stall, t);
 }
 
-/* T does not wait for an allocation any more. */
+/* Takes T out of the threads that wait for an allocation. */
 static void end_wait(struct order *o, struct demux_thread *t) {
     TCM_ASSERT(heap_has(&o->waiting, t) && !t->waits);
-    stall_goes_on(&o->stall, t);
+    stall_remove(&o->stall, t);
     heap_remove(&o->waiting, t);
     heap_put(&o->hi, t, t->hi);
 }
 
-/* T, which waits, goes on without the allocation. */
+/* Lets T, which waits, go on without the allocation, which counts as
+   missing. */
 static void give_up(struct order *o, struct demux_thread *t) {
     emit_forget(o->emit, t);
     end_wait(o, t);
@@ -395,7 +401,7 @@ static void give_up(struct order *o, struct demux_thread *t) {
     park(o, t, 0);
 }
 
-/* Those whose token was born are candidates again. */
+/* Makes the threads whose token was born candidates again. */
 static void take_woken(struct order *o, uint64_t h) {
     while (o->emit->woken != NULL) {
         struct demux_thread *t = o->emit->woken;
@@ -407,8 +413,9 @@ static void take_woken(struct order *o, uint64_t h) {
     }
 }
 
-/* The permitted thread with the least estimated time, or NULL. */
-static struct demux_thread *best(struct order *o, uint64_t h) {
+/* Returns the permitted thread with the least estimated time, or NULL. The
+   current thread is none of them. */
+static struct demux_thread *least_ready(struct order *o, uint64_t h) {
     while (o->later.count != 0 && o->later.a[0].key <= h) {
         struct demux_thread *t = o->later.a[0].thread;
         heap_remove(&o->later, t);
@@ -434,23 +441,24 @@ static void make_current(struct order *o, struct demux_thread *t, uint64_t h) {
         park(o, before, h);
 }
 
-/* Makes the right thread current; *LIMIT is the estimated time at which it has
-   to be looked at again. False: none is permitted. */
+/* Makes the thread current that the rule chooses. *LIMIT: the estimated time
+   from which on the choice has to be made again. False: no thread is
+   permitted. */
 static bool choose(struct order *o, uint64_t *limit) {
     uint64_t h = raise_horizon(o);
     take_woken(o, h);
-    struct demux_thread *other = best(o, h), *c = o->current;
+    struct demux_thread *other = least_ready(o, h), *c = o->current;
     bool stay =
         c != NULL && c->in_hand && c->lo <= h && !waits(c) && check(o, c);
     if (stay && other != NULL) {
-        uint64_t mine = estimate(c), least = o->ready.a[0].key;
-        stay = mine < least || mine - least < ORDER_SLACK_NS;
+        uint64_t own = estimate(c), least = o->ready.a[0].key;
+        stay = own < least || own - least < ORDER_SLACK_NS;
     }
     if (!stay) {
         if (other == NULL)
             return false;
         make_current(o, other, h);
-        other = best(o, h);
+        other = least_ready(o, h);
     }
     *limit = UINT64_MAX;
     if (other != NULL && o->ready.a[0].key < UINT64_MAX - ORDER_SLACK_NS)
@@ -458,8 +466,8 @@ static bool choose(struct order *o, uint64_t *limit) {
     return true;
 }
 
-/* The late stream's next event may have waited for a thread's own events, which
-   are done now or decided. */
+/* Makes the late stream a candidate again, if its next event waited for the
+   events of its thread and these are written now, or cannot come any more. */
 static void retry_late(struct order *o) {
     struct demux_thread *late = o->late;
     if (late == NULL || emit_check(o->emit, late) == EMIT_LATE)
@@ -470,14 +478,14 @@ static void retry_late(struct order *o) {
     park(o, late, 0);
 }
 
-/* Writes COUNT events of the current thread. */
+/* Writes up to COUNT events of the current thread. */
 static void run(struct order *o, uint64_t count) {
     struct demux_thread *t = o->current;
     TCM_ASSERT(t->in_hand && t->i < t->n);
     uint64_t now = estimate(t);
     put_time(o, now);
     put_samples(o, now);
-    /* a time or sample that is due within the run splits it */
+    /* A time or sample that is due within the run splits it. */
     uint64_t until = o->emit->writer->time_ns + o->time_step;
     if (o->samples != NULL && o->samples->time_ns < until)
         until = o->samples->time_ns;
@@ -489,7 +497,7 @@ static void run(struct order *o, uint64_t count) {
     count_late(o, t->id, lo, hi, t->i - before);
     if (t->i < t->n)
         return;
-    if (t->at < t->count && !stopped(o)) { /* more than were foreseen */
+    if (t->at < t->count && !stopped(o)) { /* more events than were counted */
         t->n = t->i + (t->count - t->at);
         return;
     }
@@ -498,10 +506,11 @@ static void run(struct order *o, uint64_t count) {
         retry_late(o);
 }
 
-/* Writes until nothing is permitted. */
+/* Writes events until none is permitted. */
 static void drain(struct order *o) {
     uint64_t limit;
     while (!stopped(o) && choose(o, &limit)) {
+        TCM_ASSERT(o->current->lo <= o->horizon);
         uint64_t count = events_below(o->current, limit);
         run(o, count == 0 ? 1 : count);
     }
@@ -510,19 +519,20 @@ static void drain(struct order *o) {
 /* --- When no event may be written ----------------------------------------- */
 
 /*
- * Events that wait for an allocation which never comes are written as naming
- * none; if no thread can go on then, one event is written against the times.
+ * Events that wait for an allocation which never comes are written without it.
+ * If no thread can go on then, one event is written against the times.
  *
- * A thread that waits, or that is not permitted, is examined when that begins
- * and when a barrier decides, not at each step: a step costs a few moves in
- * heaps, however many threads there are.
+ * A thread that waits, or that is not permitted, is examined when it begins to
+ * wait and when a barrier decides, not at each step. So a step costs a few
+ * moves in heaps, however many threads there are.
  */
 
 static struct demux_thread *first_of(const struct tcm_dlist *list) {
-    return TCM_CONTAINER_OF(list->next, struct demux_thread, look);
+    return TCM_CONTAINER_OF(list->next, struct demux_thread, stall_link);
 }
 
-/* Tells whether the barrier after the one after WINDOW is read. */
+/* Tells whether the barrier that decides about an event is read: the second one
+   behind it. WINDOW: barriers read before its segment. */
 static bool is_decided(const struct order *o, uint64_t window) {
     return o->barrier_ns == UINT64_MAX || o->demux->barriers >= window + 2;
 }
@@ -532,8 +542,8 @@ static bool is_in_hand(struct order *o, const struct demux_thread *t) {
     return demux_makes(o->demux, t->waits_for);
 }
 
-/* Looks at those that began to wait. */
-static void look_at_waiting(struct order *o) {
+/* Examines the threads that began to wait. */
+static void examine_waiting(struct order *o) {
     struct order_stall *s = &o->stall;
     size_t threads = o->demux->ids.count;
     if (tcm_dlist_empty(&s->waiting))
@@ -545,7 +555,7 @@ static void look_at_waiting(struct order *o) {
     }
     while (!tcm_dlist_empty(&s->waiting)) {
         struct demux_thread *t = first_of(&s->waiting);
-        tcm_dlist_remove(&t->look);
+        tcm_dlist_remove(&t->stall_link);
         if (!is_decided(o, t->window))
             heap_put(&s->pending, t, t->lo);
         else if (!is_in_hand(o, t))
@@ -553,7 +563,8 @@ static void look_at_waiting(struct order *o) {
     }
 }
 
-/* Those not permitted by their times may wait, too. */
+/* Checks the threads that are not permitted by their times and the current one:
+   they may wait for an allocation, too. */
 static void check_all(struct order *o) {
     struct tcm_dlist *list = &o->stall.unchecked;
     while (!tcm_dlist_empty(list) && !o->emit->slots.failed)
@@ -563,12 +574,12 @@ static void check_all(struct order *o) {
         check(o, c);
 }
 
-/* Events that wait for an allocation which is neither written nor in hand name
-   none, if their lo is not above LIMIT. */
+/* Gives up the missing allocations of events whose lo is not above LIMIT.
+   False: there are none. */
 static bool give_up_missing(struct order *o, uint64_t limit) {
     struct order_heap *missing = &o->stall.missing;
     bool any = false;
-    look_at_waiting(o);
+    examine_waiting(o);
     while (missing->count != 0 && missing->a[0].key <= limit) {
         give_up(o, missing->a[0].thread);
         any = true;
@@ -576,8 +587,8 @@ static bool give_up_missing(struct order *o, uint64_t limit) {
     return any;
 }
 
-/* Finds whether one that is permitted by its times waits for what may come yet:
-   others may wait for what is behind it. */
+/* Tells whether a thread that is permitted by its times waits for an allocation
+   that may still be read: other threads may wait for later events of it. */
 static bool may_go_on(struct order *o, uint64_t h) {
     struct order_heap *pending = &o->stall.pending;
     while (pending->count != 0 && pending->a[0].key <= h) {
@@ -591,11 +602,11 @@ static bool may_go_on(struct order *o, uint64_t h) {
 
 enum stall_end {
     STALL_OVER,    /* some thread may go on */
-    STALL_AGAINST, /* the first of `hi` is to be written against the times */
+    STALL_AGAINST, /* the first thread of `hi` has to go on against the times */
     STALL_STAYS    /* more input may help, or nothing is left */
 };
 
-/* Nothing is permitted. */
+/* Decides how to go on when no event is permitted. */
 static enum stall_end stall_resolve(struct order *o) {
     if (give_up_missing(o, raise_horizon(o)))
         return STALL_OVER;
@@ -634,6 +645,7 @@ static void write_all(struct order *o) {
     }
 }
 
+/* Writes all events in hand, as if the input ended, and counts a conflict. */
 static void write_without_barrier(struct order *o) {
     uint64_t barrier_ns = o->barrier_ns, horizon = raise_horizon(o);
     o->conflicts++;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tokens are all that is taken from the events, so the streams are decoded as
- * they come, each by itself. What damage costs is told when the trace is read
- * for its events.
+ * Only tokens are taken from the events, so each stream is decoded by itself,
+ * without an order between streams. Damage is not reported here: the sorter
+ * reports it when it reads the trace for its events.
  *
- * A realloc that leaves its block where it is gives it a new token. If it notes
- * nothing, what is known of the new token holds for the old one; which of the
- * two ends first in the file is not known while reading, so such pairs are kept
- * until the end.
+ * A realloc that leaves its block in place gives it a new token. If such a
+ * realloc notes no present bytes, those of the new token are those of the old
+ * token, too. Either may end first in the file, so these pairs of tokens are
+ * kept until the whole trace is read.
  */
 #include "sort/present.h"
 
@@ -23,10 +23,10 @@
 struct present_stream {
     struct mtf_stream stream;
     bool begun;
-    uint64_t noted; /* of the next block to end, or NONE */
+    uint64_t noted; /* present bytes of the next block to end, or NONE */
 };
 
-struct reading {
+struct present_reader {
     struct present *p;
     struct tool_raw *raw;
     struct tool_ids ids; /* threads */
@@ -40,8 +40,8 @@ void present_fini(struct present *p) {
 
 /* --- Events --------------------------------------------------------------- */
 
-/* TOKEN has VALUE in MAP. */
-static void put(struct reading *r, struct tool_map *map, uint64_t token,
+/* Gives TOKEN the VALUE in MAP. */
+static void put(struct present_reader *r, struct tool_map *map, uint64_t token,
                 uint64_t value) {
     struct tool_map_entry *e =
         token == UINT64_MAX ? NULL : tool_map_get(map, token + 1);
@@ -51,14 +51,14 @@ static void put(struct reading *r, struct tool_map *map, uint64_t token,
         r->p->failed = true;
 }
 
-static void end_block(struct reading *r, struct present_stream *s,
+static void end_block(struct present_reader *r, struct present_stream *s,
                       uint64_t token) {
     put(r, &r->p->bytes, token, s->noted);
     s->noted = NONE;
 }
 
-/* Any event but ALLOC, or FREE of which nothing is noted. */
-static void take_event(struct reading *r, struct present_stream *s,
+/* Takes an event that is neither ALLOC, nor FREE without present bytes. */
+static void take_event(struct present_reader *r, struct present_stream *s,
                        const struct mtf_event *e) {
     if (e->kind == MTF_EVENT_PRESENT)
         s->noted = e->value;
@@ -73,7 +73,7 @@ static void take_event(struct reading *r, struct present_stream *s,
         put(r, &r->grown, e->token, e->old_token);
 }
 
-static void take_bytes(struct reading *r, struct present_stream *s,
+static void take_bytes(struct present_reader *r, struct present_stream *s,
                        const uint8_t *p, const uint8_t *end) {
     struct mtf_raw_state *state = &s->stream.state;
     while (p < end && !r->p->failed) {
@@ -97,7 +97,7 @@ static void take_bytes(struct reading *r, struct present_stream *s,
 
 /* --- Reading -------------------------------------------------------------- */
 
-static void take_data(struct reading *r, const struct mtf_item *item) {
+static void take_data(struct present_reader *r, const struct mtf_item *item) {
     struct mtf_placement place;
     struct present_stream *s =
         tool_ids_get(&r->ids, &r->stream, sizeof(*r->stream), item->thread);
@@ -119,12 +119,12 @@ static void take_data(struct reading *r, const struct mtf_item *item) {
     take_bytes(r, s, place.data, place.data + place.length);
 }
 
-/* False: it is the last, or no more is wanted. */
-static bool take_item(struct reading *r, const struct mtf_item *item) {
+/* False: ITEM is the last, or reading is to stop. */
+static bool take_item(struct present_reader *r, const struct mtf_item *item) {
     struct mtf_present block;
     switch (item->kind) {
     case MTF_ITEM_HEADER:
-        /* another recording came in its place */
+        /* false: another recording has replaced the file */
         return item->info->fixed.random == r->p->random;
     case MTF_ITEM_DATA:
         take_data(r, item);
@@ -142,8 +142,10 @@ static bool take_item(struct reading *r, const struct mtf_item *item) {
     return !r->p->failed && !tool_stop_requested();
 }
 
-/* Notes BYTES, known of TOKEN, for those that it grew from, too. */
-static void pass_back(struct reading *r, uint64_t token, uint64_t bytes) {
+/* Gives the present BYTES of TOKEN to the tokens that its block had before it
+   grew. */
+static void pass_back(struct present_reader *r, uint64_t token,
+                      uint64_t bytes) {
     const struct tool_map_entry *e;
     while ((e = tool_map_find(&r->grown, token + 1)) != NULL && !r->p->failed &&
            tool_map_find(&r->p->bytes, e->value + 1) == NULL) {
@@ -152,8 +154,8 @@ static void pass_back(struct reading *r, uint64_t token, uint64_t bytes) {
     }
 }
 
-/* The entries move while others are made: they are listed first. */
-static void pass_all_back(struct reading *r) {
+/* pass_back moves entries of the map, so they are copied first. */
+static void pass_all_back(struct present_reader *r) {
     const struct tool_map *m = &r->p->bytes;
     size_t n = 0, count = m->count;
     if (r->grown.count == 0 || count == 0)
@@ -172,7 +174,7 @@ static void pass_all_back(struct reading *r) {
 }
 
 static void read_trace(struct present *p) {
-    struct reading r = {.p = p, .raw = tool_raw_open(p->name)};
+    struct present_reader r = {.p = p, .raw = tool_raw_open(p->name)};
     struct mtf_item item;
     if (r.raw == NULL) {
         p->failed = true;
@@ -190,8 +192,8 @@ static void read_trace(struct present *p) {
 }
 
 bool present_find(struct present *p, uint64_t token, uint64_t *bytes) {
-    if (!p->looked) {
-        p->looked = true;
+    if (!p->is_read) {
+        p->is_read = true;
         read_trace(p);
     }
     const struct tool_map_entry *e =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of entries, made when the first token of theirs is born. With each new
- * one the oldest few are looked at: empty ones are given back, and, when blocks
- * take more than their share of memory, those that are half empty go to the
- * hash table. So what is held follows the live objects, for a constant number
- * of steps a block.
+ * A block of entries is made when the first of its tokens is born. Each new
+ * block makes the oldest few be checked: empty blocks are released, and, while
+ * blocks take more than their share of memory, the objects of half-empty blocks
+ * move to the hash table. So memory follows the live objects, at a constant
+ * number of steps for each block.
  */
 #include "sort/sort_slots.h"
 
@@ -21,25 +21,27 @@
 #define DIRECTORY_FIRST 1024u
 #define QUEUE_FIRST     1024u
 #define BLOCK_BYTES     (SLOTS_BLOCK * sizeof(struct slots_entry))
-/* Blocks looked at for each new one; the newest ones, which are being filled,
-   are left alone. */
-#define LOOKS  4u
-#define NEWEST 16u
-/* Blocks are cut from larger pieces, at page boundaries, so that the system can
-   have the memory of those that are not needed: objects that move to the table
-   leave holes that nothing else would fill. Some stay at hand, because a first
-   touch of a page costs as much as a hundred events. */
+/* Blocks checked for each new one; the newest, which are still being filled,
+   are not. */
+#define BLOCKS_CHECKED 4u
+#define BLOCKS_NEWEST  16u
+/* Blocks are cut from slabs, at page boundaries, so that the memory of a spare
+   block can be returned to the system: objects that move to the table leave
+   holes that nothing else would fill. Some spare blocks keep their memory,
+   because a first touch of a page costs as much as a hundred events. */
 #define SLAB_BLOCKS     32u
 #define SPARES_RESIDENT (SLOTS_SLACK / BLOCK_BYTES)
-/* Tag of a spare block whose memory was given back, and has to be emptied. */
+/* Tag of a spare block whose memory was returned to the system: its entries
+   have to be emptied before use. */
 #define RELEASED ((uintptr_t)1)
 
 /* --- The table of old objects --------------------------------------------- */
 
 #define OLD_HOMES_FIRST 1024u
-/* Places behind the last home; a run that needs more makes the table grow. */
+/* Entries behind the last home; a run that needs more makes the table grow. */
 #define OLD_TAIL(homes) (64 + (homes) / 64)
-/* More steps than these for each search, over many searches, are no chance. */
+/* More steps than this for each of many searches are no accident: the trace has
+   chosen tokens that collide. */
 #define OLD_STEPS_USUAL 512u
 #define OLD_STEPS_LIMIT ((uint64_t)1 << 17)
 
@@ -61,7 +63,7 @@ static void old_clear(struct slots_old *s, uint64_t from, uint64_t to) {
         s->table[i].slot = SLOTS_EMPTY;
 }
 
-/* --- Size ----------------------------------------------------------------- */
+/* --- Size of the table ---------------------------------------------------- */
 
 static bool old_set_room(struct slots_old *s, uint64_t room) {
     struct slots_old_entry *table = realloc(s->table, room * sizeof(*table));
@@ -72,7 +74,7 @@ static bool old_set_room(struct slots_old *s, uint64_t room) {
     return true;
 }
 
-/* The entries to the first places, in their order. */
+/* Moves the taken entries to the beginning of the table, in their order. */
 static void old_pack(struct slots_old *s) {
     uint64_t n = 0;
     for (uint64_t i = 0; i < s->room; i++)
@@ -82,10 +84,11 @@ static void old_pack(struct slots_old *s) {
 }
 
 /*
- * The entries, which stand at the end of ROOM places, to where they belong with
- * the present number of homes. None is written before it was read: places are
- * taken in rising order, and behind each are as many as there are entries left.
- * False: the last ones did not fit, and stand, sorted, at the end of ROOM.
+ * Moves the entries, which are the last of the first ROOM, to their places for
+ * the present number of homes. No entry is overwritten before it is read:
+ * places are filled in rising order, and behind each there is room for all
+ * entries that are left. False: the last entries did not fit; they are sorted,
+ * at the end of ROOM.
  */
 static bool old_spread(struct slots_old *s, uint64_t room) {
     TCM_ASSERT(s->count <= room && room <= s->room);
@@ -113,8 +116,8 @@ static bool old_spread_packed(struct slots_old *s, uint64_t homes,
     return old_spread(s, room);
 }
 
-/* The same entries, which are packed, with HOMES places to begin at, or more if
-   they do not fit. false: no memory; they are where they were. */
+/* Spreads the packed entries over HOMES homes, or more if they do not fit.
+   False: no memory; the table is as it was before it was packed. */
 static bool old_place_packed(struct slots_old *s, uint64_t homes) {
     uint64_t homes_before = s->homes, room_before = s->room;
     for (;; homes += homes / 4) {
@@ -150,8 +153,8 @@ static int old_by_hash(const void *a, const void *b, void *s) {
     return x < y ? -1 : x > y;
 }
 
-/* Tokens that fall on few places are no accident: from now on the hash is
-   random, so a trace cannot choose where they fall. */
+/* Makes the hash random, so that a trace cannot choose tokens that collide.
+   False: no memory. */
 static bool old_scatter(struct slots_old *s) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
@@ -163,9 +166,9 @@ static bool old_scatter(struct slots_old *s) {
     return old_place_packed(s, s->homes);
 }
 
-/* --- Entries -------------------------------------------------------------- */
+/* --- Entries of the table ------------------------------------------------- */
 
-/* A search took STEPS. */
+/* Notes that a search took STEPS. */
 static TCM_ALWAYS_INLINE void old_count_steps(struct slots_old *s,
                                               uint64_t steps) {
     if (TCM_LIKELY(steps <= OLD_STEPS_USUAL && s->steps == 0))
@@ -174,12 +177,12 @@ static TCM_ALWAYS_INLINE void old_count_steps(struct slots_old *s,
     s->steps -= tcm_min_u64(s->steps, OLD_STEPS_USUAL);
 }
 
-/* Before a search. false: no memory. */
+/* Keeps searches short; called before each of them. False: no memory. */
 static bool old_keep_short(struct slots_old *s) {
     return s->steps <= OLD_STEPS_LIMIT || s->scattered || old_scatter(s);
 }
 
-/* An object that the token had is forgotten. false: no memory. */
+/* Adds OBJECT with TOKEN, instead of any that TOKEN named. False: no memory. */
 static bool slots_old_put(struct slots_old *s, uint64_t token,
                           const struct slots_object *object) {
     if ((s->count * 5 >= s->homes * 4 && !old_grow(s)) || !old_keep_short(s))
@@ -217,10 +220,13 @@ static bool slots_old_put(struct slots_old *s, uint64_t token,
     memmove(&s->table[at + 1], &s->table[at], (end - at) * sizeof(*s->table));
     s->table[at] = entry;
     s->count++;
+    TCM_ASSERT(at == home || slots_old_hash(s, s->table[at - 1].token) <=
+                                 slots_old_hash(s, token));
+    TCM_ASSERT(s->count <= s->room);
     return true;
 }
 
-/* The entry of TOKEN, or s->room. */
+/* Returns the index of TOKEN's entry, or s->room. */
 static uint64_t old_find(struct slots_old *s, uint64_t token) {
     if (s->table == NULL || !old_keep_short(s))
         return s->room;
@@ -255,7 +261,7 @@ bool slots_old_take(struct slots_old *s, uint64_t token,
     old_count_steps(s, end - at);
     s->table[end - 1].slot = SLOTS_EMPTY;
     s->count--;
-    /* Memory follows the live objects down, too; a failure does no harm. */
+    /* Memory shrinks with the live objects, too; a failure does no harm. */
     if (s->homes > OLD_HOMES_FIRST && s->count * 100 < s->homes * 62)
         (void)old_resize(s, tcm_max_u64(s->count / 18 * 25, OLD_HOMES_FIRST));
     return true;
@@ -319,9 +325,10 @@ void slots_fini(struct slots *s) {
     slots_old_fini(&s->old);
 }
 
-/* To the table, if no later object has its token. */
-static void put_aside(struct slots *s, uint64_t token,
-                      const struct slots_entry *e) {
+/* Moves the object of TOKEN at E to the table. An object that TOKEN names there
+   has no name any more. */
+static void move_to_table(struct slots *s, uint64_t token,
+                          const struct slots_entry *e) {
     struct slots_object object;
     uint64_t count = s->old.count;
     slots_unpack(e, &object);
@@ -331,14 +338,17 @@ static void put_aside(struct slots *s, uint64_t token,
         s->unnamed += s->old.count == count;
 }
 
-/* The block of PLACE, which then has none; its entries are empty. */
-static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
+/* Takes the block from PLACE and returns it with all entries empty; its objects
+   move to the table. */
+static struct slots_entry *evict_block(struct slots *s,
+                                       struct slots_place *place) {
     uint64_t first = place->number << SLOTS_BLOCK_LOG2;
     for (uint64_t i = 0; place->live != 0; i++) {
+        TCM_ASSERT(i < SLOTS_BLOCK);
         struct slots_entry *e = &place->block[i];
         if (slots_is_empty(e))
             continue;
-        put_aside(s, first + i, e);
+        move_to_table(s, first + i, e);
         e->slot_birth = SLOTS_EMPTY;
         place->live--;
     }
@@ -347,9 +357,9 @@ static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
     return place->block;
 }
 
-/* The block of PLACE is not needed any more. */
-static void give_back(struct slots *s, struct slots_place *place) {
-    uintptr_t block = (uintptr_t)evict(s, place);
+/* Makes the block of PLACE a spare one. */
+static void release_block(struct slots *s, struct slots_place *place) {
+    uintptr_t block = (uintptr_t)evict_block(s, place);
     if (!tool_array_reserve(&s->spare, &s->spare_room, s->spares + 1,
                             sizeof(*s->spare))) {
         s->failed = true;
@@ -365,20 +375,22 @@ static void give_back(struct slots *s, struct slots_place *place) {
 }
 
 static bool is_over_budget(const struct slots *s) {
+    TCM_ASSERT(s->unnamed + s->old.count <= s->live);
     uint64_t live = s->live - s->unnamed - s->old.count;
     return s->blocks * BLOCK_BYTES > SLOTS_SLACK + 32 * live;
 }
 
-static void look_at_oldest(struct slots *s) {
-    for (unsigned i = 0; i < LOOKS && s->queue_tail - s->queue_head > NEWEST;
+static void check_oldest_blocks(struct slots *s) {
+    for (unsigned i = 0;
+         i < BLOCKS_CHECKED && s->queue_tail - s->queue_head > BLOCKS_NEWEST;
          i++) {
         uint64_t number = s->queue[s->queue_head++ & s->queue_mask];
         struct slots_place *place = &s->directory[number & s->mask];
         if (place->number != number)
-            continue; /* gone already */
+            continue; /* released already */
         if (place->live == 0 ||
             (place->live <= SLOTS_BLOCK / 2 && is_over_budget(s)))
-            give_back(s, place);
+            release_block(s, place);
         else
             s->queue[s->queue_tail++ & s->queue_mask] = number;
     }
@@ -418,7 +430,7 @@ static struct slots_entry *new_block(struct slots *s) {
 }
 
 struct slots_place *slots_make_block(struct slots *s, uint64_t number) {
-    look_at_oldest(s);
+    check_oldest_blocks(s);
     struct slots_place *place = &s->directory[number & s->mask];
     while (place->number != NONE && s->blocks * 4 > s->mask) {
         if (!grow_directory(s, 2 * (s->mask + 1)))
@@ -426,7 +438,7 @@ struct slots_place *slots_make_block(struct slots *s, uint64_t number) {
         place = &s->directory[number & s->mask];
     }
     if (place->number != NONE)
-        give_back(s, place);
+        release_block(s, place);
     struct slots_entry *block = new_block(s);
     if (block == NULL || !enqueue(s, number)) {
         s->failed = true;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which live object a token names: its slot in the processed trace, and size.
+ * Map from a token to the live object that it names: the object's slot in the
+ * processed trace, and its size.
  *
- * A thread takes its tokens in sequence, so objects of neighbouring tokens lie
- * side by side in a block, found by the token's high bits in a directory; no
- * key is stored or compared. A block of which little is left moves, object by
- * object, to a hash table.
+ * A thread takes its tokens in sequence, so objects with neighbouring tokens
+ * are adjacent in a block, which a directory finds by the token's high bits; no
+ * key is stored or compared. When few objects of a block are left, they move
+ * from the block to a hash table, one by one.
  *
  *     token >> 9 --> directory --> block of 512 entries of 16 bytes
  *                        \--(none)--> hash table, 24 bytes an entry
  *
- * Invariants: a live object is in one of the two. Blocks take at most 32 bytes
- * an object in them and SLOTS_SLACK, and as much again is kept for the next
- * ones; the table at most 40 bytes an object in it. A token that is born twice
- * (inconsistent trace) names the later object; the earlier one stays alive, and
- * nothing names it any more.
+ * Invariants: a live object is either in a block or in the table. Blocks take
+ * at most SLOTS_SLACK and 32 bytes for each object in them, and as many bytes
+ * again are kept in spare blocks; the table takes at most 40 bytes for each
+ * object in it. A token that is born twice (inconsistent trace) names the later
+ * object; the earlier object stays alive without a token.
  * Threads: none shared.
  */
 #ifndef TOOL_SORT_SORT_SLOTS_H
@@ -30,17 +31,16 @@
  * Objects that outlived most of their neighbours: a hash table with linear
  * probing whose entries are sorted by their hash.
  *
- * Why sorted: the place where a search begins is a monotone function of the
- * hash, whatever the size of the table, so the table grows and shrinks in
- * place, in two passes, and no second one is ever needed. Removal moves the
- * following entries back, so no marks of removed entries pile up in a trace of
- * any length. (Sorted linear probing: Celis, Robin Hood Hashing, 1986; the
+ * Why sorted: the place where a search begins, its home, is a monotone function
+ * of the hash for every size of the table. So the table grows and shrinks in
+ * place, in two passes, and never needs a second table. Removal moves the
+ * following entries back, so no marks of removed entries pile up, however long
+ * the trace is. (Sorted linear probing: Celis, Robin Hood Hashing, 1986; the
  * monotone map: multiplication and the high half of the product.)
  *
- * Invariants: from some thousand objects on, between 62 and 80 % of the places
- * are taken. Tokens of one group of 16 stay neighbours: what was made together
- * is often freed together.
- * Threads: none shared.
+ * Invariants: from some thousand objects on, between 62 and 80 % of the homes
+ * are taken. Tokens of one group, SLOTS_GROUP tokens, stay neighbours, because
+ * objects that were made together are often freed together.
  */
 
 #define SLOTS_EMPTY UINT32_MAX /* slot of an entry without object */
@@ -61,16 +61,16 @@ struct slots_old_entry {
 TCM_STATIC_ASSERT(sizeof(struct slots_old_entry) == 24, "entry of the table");
 
 struct slots_old {
-    struct slots_old_entry *table; /* NULL until there is an object */
-    uint64_t homes;                /* places where a search can begin */
-    uint64_t room;                 /* places in all */
-    uint64_t count;
-    uint64_t multiplier; /* of the hash */
-    uint64_t steps;      /* beyond the usual ones, lately */
-    bool scattered;      /* it is a random one */
+    struct slots_old_entry *table; /* NULL until the first object */
+    uint64_t homes;                /* entries where a search can begin */
+    uint64_t room;                 /* entries, taken and empty */
+    uint64_t count;                /* entries taken */
+    uint64_t multiplier;           /* of the hash */
+    uint64_t steps; /* of recent searches, beyond the usual number */
+    bool scattered; /* the multiplier is random */
 };
 
-/* Takes the object of TOKEN out; false: there is none. */
+/* Removes the object of TOKEN into *OBJECT; false: there is none. */
 bool slots_old_take(struct slots_old *s, uint64_t token,
                     struct slots_object *object);
 bool slots_old_has(struct slots_old *s, uint64_t token);
@@ -80,7 +80,7 @@ static TCM_ALWAYS_INLINE uint64_t slots_old_hash(const struct slots_old *s,
     return token / SLOTS_GROUP * s->multiplier;
 }
 
-/* Where the search for TOKEN begins: the same for a group. */
+/* Entry where the search for TOKEN begins: one for all tokens of a group. */
 static TCM_ALWAYS_INLINE uint64_t slots_old_home(const struct slots_old *s,
                                                  uint64_t token) {
     return (uint64_t)((unsigned __int128)slots_old_hash(s, token) * s->homes >>
@@ -105,31 +105,34 @@ struct slots_entry {
 };
 
 struct slots_place {
-    uint64_t number; /* of the block, UINT64_MAX if there is none */
+    uint64_t number; /* of the block: its tokens >> 9; UINT64_MAX: no block */
     struct slots_entry *block;
-    uint32_t live; /* objects in it */
+    uint32_t live; /* objects in the block */
 };
 
 struct slots {
-    struct slots_place *directory; /* by the low bits of the number */
-    uint64_t mask;
-    uint64_t live;    /* objects in all */
-    uint64_t unnamed; /* of them, those that no token names */
-    uint64_t blocks;  /* in the directory */
-    uintptr_t *spare; /* blocks without use; see sort_slots.c */
+    struct slots_place *directory; /* by the low bits of a block's number */
+    uint64_t mask;                 /* entries of the directory - 1 */
+    uint64_t live;                 /* live objects */
+    uint64_t unnamed;              /* live objects that no token names */
+    uint64_t blocks;               /* in the directory */
+    uintptr_t *spare; /* unused blocks, perhaps tagged; see sort_slots.c */
     size_t spares, spare_room, spares_resident;
-    struct slots_entry **slab;          /* what blocks are cut from */
-    size_t slabs, slab_room, slab_used; /* used: blocks of the last one */
-    uint64_t *queue; /* numbers of blocks in the order to look at them */
+    struct slots_entry **slab; /* memory that blocks are cut from */
+    size_t slabs, slab_room;
+    size_t slab_used; /* blocks cut from the last slab */
+    uint64_t *queue;  /* numbers of blocks, the next to be checked first */
     uint64_t queue_mask, queue_head, queue_tail;
     struct slots_old old;
     bool failed; /* no memory */
 };
 
+/* False: no memory; slots_fini is still to be called. */
 bool slots_init(struct slots *s);
 void slots_fini(struct slots *s);
-/* The block of NUMBER, made; NULL: no memory (failed). */
+/* Makes the block with NUMBER. NULL: no memory, and S has failed. */
 struct slots_place *slots_make_block(struct slots *s, uint64_t number);
+
 static TCM_ALWAYS_INLINE struct slots_place *
 slots_place_of(const struct slots *s, uint64_t token) {
     return &s->directory[token >> SLOTS_BLOCK_LOG2 & s->mask];
@@ -146,7 +149,7 @@ static TCM_ALWAYS_INLINE void slots_unpack(const struct slots_entry *e,
     object->place.slot = (uint32_t)e->slot_birth;
 }
 
-/* Takes the live object of TOKEN out; false: there is none. */
+/* Removes the live object of TOKEN into *OBJECT; false: there is none. */
 static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
                                          struct slots_object *object) {
     struct slots_place *place = slots_place_of(s, token);
@@ -174,8 +177,8 @@ static TCM_ALWAYS_INLINE bool slots_has(struct slots *s, uint64_t token) {
            slots_old_has(&s->old, token);
 }
 
-/* A new object of TOKEN. SIZE is cut to 48 bits; no block that exists is
-   larger. */
+/* Adds an object with TOKEN, of SIZE bytes, at WHERE. SIZE is cut to 48 bits:
+   no block of memory is larger. Without memory S has failed. */
 static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
                                         uint64_t size,
                                         struct mtf_proc_object where) {
@@ -197,7 +200,7 @@ static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
     s->live++;
 }
 
-/* Brings what slots_take(TOKEN) will read nearer. */
+/* Prefetches the entry that slots_take(TOKEN) will read. */
 static TCM_ALWAYS_INLINE void slots_prefetch(const struct slots *s,
                                              uint64_t token) {
     const struct slots_place *place = slots_place_of(s, token);

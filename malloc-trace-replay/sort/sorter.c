@@ -21,7 +21,7 @@ struct sorter {
     bool begun; /* the header is written */
     bool fresh; /* something was read since the last wait */
     bool have_header;
-    struct mtf_raw_header header; /* of the raw trace */
+    struct mtf_raw_header header; /* of the raw trace, if have_header */
     const char *problem;
     struct mtf_proc_writer writer;
 };
@@ -46,7 +46,7 @@ static void finish_losses(struct sort_account *a, struct tool_raw *raw,
     for (size_t i = 0; i < d->ids.count; i++) {
         const struct demux_thread *t = d->threads[i];
         a->untraced_frees += t->state.untraced_frees;
-        /* a GAP may be lost, and one may follow the last buffer's start */
+        /* A GAP may be lost, and one may follow the last buffer's start. */
         a->dropped_events += tcm_max_u64(t->dropped, t->state.dropped);
     }
     const struct tool_raw_counts found = {
@@ -63,7 +63,7 @@ static void finish_losses(struct sort_account *a, struct tool_raw *raw,
     a->bad_places += a->footer_problem != NULL;
 }
 
-/* Gathers everything; RAW has yielded its end, and lives on. */
+/* Fills A; RAW has yielded its end, and lives as long as A. */
 static void account_finish(struct sort_account *a, struct tool_raw *raw,
                            const struct order *o) {
     const struct demux *d = o->demux;
@@ -90,10 +90,8 @@ static void account_finish(struct sort_account *a, struct tool_raw *raw,
     finish_losses(a, raw, o);
     a->raw_bytes = tool_raw_bytes(raw);
     a->file_bytes = tool_raw_stored_bytes(raw);
-    a->held_peak = d->held_peak;
     a->growing = tool_raw_is_growing(raw);
     a->begins_late = tool_raw_begins_late(raw);
-    a->has_spool = tool_raw_has_spool(raw);
     a->clean_end = tool_raw_clean_end(raw);
     a->forced_stop = tool_raw_forced_stop(raw);
     a->complete = tool_raw_complete(raw) && a->damaged_places == 0 &&
@@ -101,7 +99,8 @@ static void account_finish(struct sort_account *a, struct tool_raw *raw,
                   a->dropped_events == 0 && !a->interrupted;
 }
 
-/* VALUES: of the closing block, with room for ACCOUNT_VALUES_MAX. */
+/* Writes the values of the closing block to VALUES, which has room for
+   ACCOUNT_VALUES_MAX, and returns their number. */
 static size_t account_values(const struct sort_account *a,
                              struct mtf_account_value *values) {
     const struct tool_ops_counts *c = &a->counts;
@@ -159,13 +158,14 @@ void sort_account_end(struct sort_account *a, struct mtf_proc_writer *w) {
     size_t n = account_values(a, value);
     TCM_ASSERT(n <= ACCOUNT_VALUES_MAX);
     mtf_proc_writer_end(w, value, n);
+    TCM_ASSERT(a->is_part || w->failed || a->ops == w->total_ops);
     a->ops = w->total_ops;
     a->switches = w->switches;
     a->present_blocks = w->present_blocks;
     a->out_bytes = w->bytes;
 }
 
-/* Says on stderr what is missing, if anything. */
+/* Reports on stderr what is missing. */
 static void account_tell_losses(const struct sort_account *a) {
     struct tool_text t[3];
     if (a->complete)
@@ -280,7 +280,7 @@ static bool good_so_far(struct sorter *s) {
     return s->problem == NULL && !s->writer.failed;
 }
 
-/* Begins the output with the header, LENGTH bytes. */
+/* Begins the output. HEADER: of the raw trace, LENGTH bytes; 0: none. */
 static bool begin(struct sorter *s, const void *header, uint32_t length) {
     const struct sorter_options *o = &s->options;
     if (o->begin != NULL && !o->begin(o->ctx, header, length))
@@ -362,7 +362,8 @@ enum sorter_step sorter_step(struct sorter *s) {
         return SORTER_FAILED;
     if (item.kind != MTF_ITEM_END)
         return SORTER_MORE;
-    /* Events behind the last barrier of a growing trace have no place yet. */
+    /* The place of events behind a growing trace's last barrier is not known
+       yet. */
     if (!tool_raw_is_growing(s->raw))
         order_finish(&s->order);
     emit_site_defs(&s->emit);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * postprocess: orders the per-thread streams of a raw trace into one stream of
- * operations on numbered slots, which replay runs.
+ * postprocess: sorts the per-thread event streams of a raw trace into one
+ * stream of operations on numbered slots, which replay runs. Sorting is
+ * sort/sorter.h, cutting a part of the trace is window/filter.h; options,
+ * output and the summary are here.
  */
 #include "common/collections.h"
 #include "common/files.h"
@@ -28,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Time between two looks at a trace that is followed. */
+/* Time between two reads of a trace that is followed. */
 #define FOLLOW_MS 100
 
 struct work {
@@ -37,15 +39,16 @@ struct work {
     struct sorter *sorter;
     struct tool_output *out;
     struct filter_options options;
-    struct filter *filter;          /* NULL: none */
-    struct mtf_proc_writer *writer; /* of what the filter leaves */
-    bool begun;                     /* the header is written */
+    struct filter *filter;          /* NULL: the whole trace is written */
+    struct mtf_proc_writer *writer; /* of the filter's output */
+    bool begun;                     /* the output is open */
     struct tool_progress progress;
 };
 
 /* --- The account of a window ---------------------------------------------- */
 
-/* Counts what the window F left instead of the whole trace. */
+/* Replaces the counts of the whole trace in A by those of the part that F has
+   written. */
 static void account_filter(struct sort_account *a, const struct filter *f) {
     struct tool_ops_counts all = a->counts;
     const struct filter_options *o = f->options;
@@ -127,8 +130,8 @@ static void account_print(const struct sort_account *a) {
         fprintf(stderr, "  the beginning of the recording was not kept\n");
     if (!a->clean_end && a->complete)
         fprintf(stderr,
-                "  the recording did not end cleanly; nothing is missing, the "
-                "spool had it\n");
+                "  the recording did not end cleanly; nothing is missing, "
+                "because the spool has the rest\n");
 }
 
 static void account_json(const struct sort_account *a, struct tool_json *j) {
@@ -179,7 +182,7 @@ static void account_json(const struct sort_account *a, struct tool_json *j) {
 
 /* --- Where the process recorded on ---------------------------------------- */
 
-/* Up to N first bytes of NAME, decompressed. */
+/* Reads up to N first bytes of NAME, decompressed. Returns their number. */
 static size_t read_first(const char *name, uint8_t *out, size_t n) {
     struct tool_input *in = tool_input_open(name);
     size_t length = 0, got = 0;
@@ -192,8 +195,8 @@ static size_t read_first(const char *name, uint8_t *out, size_t n) {
     return length;
 }
 
-/* Tells whether NAME, or its spool alone, is a later recording of OWN's
-   process. */
+/* Tells whether NAME, a file or a spool alone, is a later recording of the
+   process with the trace header OWN. */
 static bool is_later(const char *name, const struct mtf_raw_header *own) {
     static uint8_t page[MTF_SPOOL_UNIT];
     char spool[PATH_MAX + 8];
@@ -211,7 +214,7 @@ static bool is_later(const char *name, const struct mtf_raw_header *own) {
            info.fixed.start_ns >= own->start_ns;
 }
 
-/* How many traces BASE.FROM, BASE.FROM+1 and so on are there. */
+/* Counts the traces BASE.FROM, BASE.FROM+1 and so on. LENGTH: of BASE. */
 static uint64_t later_traces(const char *base, int length, uint64_t from,
                              const struct mtf_raw_header *own) {
     char name[PATH_MAX];
@@ -223,15 +226,15 @@ static uint64_t later_traces(const char *base, int length, uint64_t from,
     return n;
 }
 
-/* A program that the process became by exec, or a recording that was started
-   again, has the trace OUTPUT.1, OUTPUT.2 and so on: says so on stderr if there
-   is one behind the trace NAME, whose header is OWN. */
+/* Reports on stderr the later traces of the process whose trace NAME has the
+   header OWN: after an exec, or when a recording was started again, a process
+   writes to OUTPUT.1, OUTPUT.2 and so on. */
 static void account_tell_later(const char *name,
                                const struct mtf_raw_header *own) {
     const char *dot = strrchr(name, '.');
     int length = (int)strlen(name);
     uint64_t from = 1, number;
-    if (own->pid == 0) /* an artificial trace */
+    if (own->pid == 0) /* not recorded from a process, or stripped */
         return;
     uint64_t n = later_traces(name, length, from, own);
     /* A trace that has a number is followed by the next one. */
@@ -245,7 +248,7 @@ static void account_tell_later(const char *name,
         return;
     char base[PATH_MAX];
     snprintf(base, sizeof(base), "%.*s", length, name);
-    fprintf(stderr, "  the process recorded on in %s.%" PRIu64,
+    fprintf(stderr, "  the process went on recording to %s.%" PRIu64,
             tool_text_shown(base), from);
     if (n > 1)
         fprintf(stderr, " to %s.%" PRIu64, tool_text_shown(base), from + n - 1);
@@ -259,7 +262,7 @@ static bool write_out(void *ctx, const void *data, size_t n) {
     return tool_output_write(w->out, data, n);
 }
 
-/* Takes what the sorter writes. */
+/* Takes the bytes that the sorter writes. */
 static bool take_sorted(void *ctx, const void *data, size_t n) {
     struct work *w = ctx;
     return w->filter != NULL ? filter_take(w->filter, data, n)
@@ -271,14 +274,15 @@ static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
     return tool_array_reserve(stack, capacity, *capacity + 1, sizeof(**stack));
 }
 
-/* A trace is not for a terminal. /dev/stdout is taken at its word. */
+/* Tells whether the trace would be written to a terminal, unless the user named
+   /dev/stdout. */
 static bool is_terminal(const char *name) {
     return (name == NULL || strcmp(name, "-") == 0) &&
            isatty(STDOUT_FILENO) == 1;
 }
 
-/* Opens the output. A filter writes the header itself, made of that of the raw
-   trace, LENGTH bytes at HEADER. */
+/* Opens the output. HEADER: of the raw trace, LENGTH bytes; a filter writes the
+   header itself, made of HEADER. */
 static bool begin_output(void *ctx, const void *header, uint32_t length) {
     struct work *w = ctx;
     w->out = tool_output_open(w->out_name, w->compress ? TOOL_OUTPUT_LZ4
@@ -299,7 +303,7 @@ static bool begin_output(void *ctx, const void *header, uint32_t length) {
     return !w->writer->failed;
 }
 
-/* Says why the sorter or the filter failed; false. */
+/* Reports why the sorter or the filter failed. Returns false. */
 static bool tell_failure(const struct work *w) {
     const char *problem = sorter_problem(w->sorter);
     int error = w->out == NULL ? 0 : tool_output_error(w->out);
@@ -321,7 +325,8 @@ static void show_progress(struct work *w) {
                        sorter_total_bytes(w->sorter));
 }
 
-/* There is nothing to read; false: nobody wants more. */
+/* Waits for more of a trace that is followed. False: nobody reads the output
+   any more. */
 static bool wait_for_input(void *ctx, bool fresh) {
     struct work *w = ctx;
     if (!w->begun) {
@@ -334,8 +339,8 @@ static bool wait_for_input(void *ctx, bool fresh) {
            tool_output_wait(w->out, FOLLOW_MS);
 }
 
-/* A thread that was asked for by number and is not there is a mistake, as a
-   name is that no thread has. False: a message is out. */
+/* Tells whether all threads that --only-threads has by number are in the trace.
+   False: a message is out; like a name that no thread has, it is an error. */
 static bool threads_found(const struct work *w) {
     const struct filter_list *l = &w->options.only;
     for (size_t i = 0; i < l->ids; i++)
@@ -346,8 +351,7 @@ static bool threads_found(const struct work *w) {
     return true;
 }
 
-/* Writes the rest of what the filter leaves, and its account. False: a message
-   is out. */
+/* Ends the output of a filter with its account. False: a message is out. */
 static bool end_filter(struct work *w) {
     if (!sorter_end_part(w->sorter) || w->filter->failed ||
         !filter_end(w->filter))
@@ -361,7 +365,7 @@ static bool end_filter(struct work *w) {
     return !w->writer->failed || tell_failure(w);
 }
 
-/* Reads and orders everything, up to a stop; false: a message is out. */
+/* Sorts the whole trace, up to a signal to stop. False: a message is out. */
 static bool order_all(struct work *w) {
     enum sorter_step step;
     while ((step = sorter_step(w->sorter)) == SORTER_MORE)
@@ -374,7 +378,7 @@ static bool order_all(struct work *w) {
     return sorter_end(w->sorter) || tell_failure(w);
 }
 
-/* Reads and writes everything; false: a message is out. */
+/* Sorts the trace and closes the output. False: a message is out. */
 static bool work_through(struct work *w) {
     if (!order_all(w))
         return false;
@@ -424,7 +428,7 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     }
     tool_stop_catch();
-    /* A limit is an error like a full disk. */
+    /* A file size limit is an error like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
     tool_progress_init(&w->progress);
     if (w->json_name != NULL && !tool_json_open(&json, w->json_name))
@@ -472,26 +476,26 @@ int main(int argc, char **argv) {
          .help = "write LZ4 frames",
          .flag = &w.compress},
         {.name = "follow",
-         .help = "go on while RAW is being recorded, or is a pipe: what is in "
-                 "order is put out at once",
+         .help = "read on while RAW is being recorded, or is a pipe; write "
+                 "events as soon as their place is known",
          .flag = &w.follow},
         {.name = "json",
          .value = "FILE",
-         .help = "write what was found as JSON to FILE (- for standard output, "
+         .help = "write the summary as JSON to FILE (- for standard output, "
                  "when OUT is a file)",
          .text = &w.json_name}};
     const struct tool_command command = {
         .usage = "postprocess [OPTION]... RAW [OUT]",
-        .about = "Order the per-thread streams of the raw trace RAW (a file, a "
-                 "spool, a pipe, or - for standard input; plain, LZ4, gzip, "
-                 "zstd) into one stream of operations for replay, and write it "
-                 "to OUT (standard output by default).",
+        .about = "Sort the per-thread event streams of the raw trace RAW (a "
+                 "file, a spool, a pipe, or - for standard input; plain, LZ4, "
+                 "gzip, zstd) into one stream of operations for replay, and "
+                 "write it to OUT (standard output by default).",
         .opts = opts,
         .quiet = "no summary and no progress",
         .notes = "Exit status: 0 success; 1 system error, or RAW is no raw "
                  "trace; 2 usage; 3 RAW is cut, damaged, still being recorded "
-                 "or known to lack events, or SIGINT or SIGTERM came: what "
-                 "could be recovered or was read until then is written."};
+                 "or known to lack events, or SIGINT or SIGTERM came: all that "
+                 "could be recovered, or was read until then, is written."};
     tool_begin("postprocess");
     filter_options_init(&w.options);
     filter_options_rows(&w.options, opts + OWN_ROWS);

@@ -111,10 +111,10 @@ is "exec in place: goes on in numbered files" \
     "$(files | tr ' ' '\n' | grep -v spool | tr '\n' ' ')" "t t.1 t.2 t.3 "
 for f in t t.1 t.2; do whole "exec in place: $f" "$work/t/$f" false; done
 whole "exec in place: t.3" "$work/t/t.3" true
-# told FILE: where postprocess says that the process recorded on.
+# told FILE: where postprocess says that the process went on recording to.
 told() {
     (cd "$work/t" && "$postprocess" "$1" "$work/p" 2>&1) |
-        sed -n 's/^  the process recorded on in \(.*\), after an exec .*/\1/p'
+        sed -n 's/^  the process went on recording to \(.*\), after an exec .*/\1/p'
 }
 is "exec in place: what follows the first is told" "$(told t)" "t.1 to t.3"
 is "exec in place: and the second" "$(told t.2)" "t.3"

@@ -103,7 +103,7 @@ wait $follower
 result "killed: it ends" $?
 as_now
 result "with what the spool has" $?
-like "which it says" follow.err 'the spool had it'
+like "which it says" follow.err 'the spool has the rest'
 
 # Nobody reads any more.
 rm -f t t.spool
