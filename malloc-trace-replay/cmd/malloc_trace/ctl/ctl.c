@@ -2,6 +2,7 @@
 /*
  * malloc-trace ctl: controls the recording of a running process.
  */
+#include "base/check.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/control_client.h"
 #include "common/files.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
+static const struct ctl_command {
     const char *name;
     enum mtf_control_command command;
     int least, most; /* operands after its name */
@@ -25,6 +26,14 @@ static const struct {
     {"flush", MTF_CONTROL_FLUSH, 0, 0}, {"status", MTF_CONTROL_STATUS, 0, 0},
     {"mark", MTF_CONTROL_MARK, 1, 1},
 };
+
+/* Returns the command NAME; NULL: there is none. */
+static const struct ctl_command *find_command(const char *name) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(commands); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
 
 static const char *state_name(unsigned state) {
     static const char *const name[] = {
@@ -114,6 +123,40 @@ static bool make_absolute(char *out, const char *file) {
     return true;
 }
 
+/* Makes the text of the request from OPERAND, which may be NULL. Returns an
+   exit status. */
+static int make_text(char *text, const struct ctl_command *c,
+                     const char *operand) {
+    text[0] = '\0';
+    if (operand == NULL)
+        return TOOL_OK;
+    if (c->command == MTF_CONTROL_MARK)
+        snprintf(text, MTF_CONTROL_TEXT_MAX + 1, "%s", operand);
+    else if (*operand == '\0')
+        return tool_usage_error("the name of the file is empty");
+    else if (!make_absolute(text, operand))
+        return TOOL_FAILED;
+    return TOOL_OK;
+}
+
+/* Prints the answer of process PID. JSON: of option --json, or NULL. Returns
+   the exit status. */
+static int print_answer(pid_t pid, const struct ctl_command *c,
+                        const struct mtf_control_reply *reply,
+                        const char *json) {
+    if (json != NULL && !write_status(json, pid, reply))
+        return TOOL_FAILED;
+    if (tool_is_quiet() || (json != NULL && tool_file_is_stdout(json)))
+        return TOOL_OK;
+    if (c->command == MTF_CONTROL_STATUS)
+        print_status(pid, reply);
+    else if (c->command == MTF_CONTROL_START)
+        printf("recording to %s\n", tool_text_shown(reply->name));
+    else if (c->command == MTF_CONTROL_STOP && reply->name[0] != '\0')
+        printf("recorded to %s\n", tool_text_shown(reply->name));
+    return TOOL_OK;
+}
+
 int cmd_ctl(int argc, char **argv) {
     const char *json = NULL;
     const struct tool_opt opts[] = {
@@ -155,43 +198,26 @@ int cmd_ctl(int argc, char **argv) {
         return tool_usage_error("no process id and command given");
     if (!tool_parse_u64(o.operand[0], INT32_MAX, &pid) || pid == 0)
         return tool_usage_error("'%s' is not a process id", o.operand[0]);
-    size_t c = 0;
-    while (c < TCM_ARRAY_SIZE(commands) &&
-           strcmp(o.operand[1], commands[c].name) != 0)
-        c++;
-    if (c == TCM_ARRAY_SIZE(commands))
+    const struct ctl_command *c = find_command(o.operand[1]);
+    if (c == NULL)
         return tool_usage_error("unknown command '%s'", o.operand[1]);
-    int words = o.operand_count - 2;
-    if (words < commands[c].least || words > commands[c].most)
-        return tool_usage_error("%s takes %s", commands[c].name,
-                                commands[c].most == 0    ? "no argument"
-                                : commands[c].least == 1 ? "one text"
-                                                         : "at most one file");
-    bool is_status = commands[c].command == MTF_CONTROL_STATUS;
-    if (json != NULL && !is_status)
+    int count = o.operand_count - 2;
+    if (count < c->least || count > c->most)
+        return tool_usage_error("%s takes %s", c->name,
+                                c->most == 0    ? "no argument"
+                                : c->least == 1 ? "one text"
+                                                : "at most one file");
+    TCM_ASSERT(count <= 1);
+    if (json != NULL && c->command != MTF_CONTROL_STATUS)
         return tool_usage_error("--json needs the command status");
     if (tool_files_collide_text(json, NULL, 0))
         return TOOL_USAGE;
-    if (commands[c].command == MTF_CONTROL_MARK)
-        snprintf(text, sizeof(text), "%s", o.operand[2]);
-    else if (words == 1 && *o.operand[2] == '\0')
-        return tool_usage_error("the name of the file is empty");
-    else if (words == 1 && !make_absolute(text, o.operand[2]))
-        return TOOL_FAILED;
-    if (!tool_control_request((pid_t)pid, commands[c].command, text, &reply,
-                              problem)) {
+    int status = make_text(text, c, count == 1 ? o.operand[2] : NULL);
+    if (status != TOOL_OK)
+        return status;
+    if (!tool_control_request((pid_t)pid, c->command, text, &reply, problem)) {
         tool_error("%s", problem);
         return TOOL_FAILED;
     }
-    if (json != NULL && !write_status(json, (pid_t)pid, &reply))
-        return TOOL_FAILED;
-    if (tool_is_quiet())
-        return TOOL_OK;
-    if (is_status && (json == NULL || !tool_file_is_stdout(json)))
-        print_status((pid_t)pid, &reply);
-    else if (commands[c].command == MTF_CONTROL_START)
-        printf("recording to %s\n", tool_text_shown(reply.name));
-    else if (commands[c].command == MTF_CONTROL_STOP && reply.name[0] != '\0')
-        printf("recorded to %s\n", tool_text_shown(reply.name));
-    return TOOL_OK;
+    return print_answer((pid_t)pid, c, &reply, json);
 }

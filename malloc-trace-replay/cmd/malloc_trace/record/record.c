@@ -299,9 +299,33 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
-int cmd_record(int argc, char **argv) {
+/* Records the command of R. FILE: of option -o, or NULL. Returns the exit
+   status. */
+static int record(struct run *r, const char *file) {
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
-    struct run r = {.library = library, .pattern = pattern};
+    int status = 0, exit_status;
+    if (!make_pattern(pattern, file, r->command[0]) || !find_library(library) ||
+        !tool_preload_link(library, link))
+        return TOOL_FAILED;
+    r->library = library;
+    r->pattern = pattern;
+    struct record_report *report = record_report_before(pattern);
+    bool ran = report != NULL && run_command(r, &status, &exit_status);
+    tool_preload_unlink(link);
+    if (report == NULL) {
+        tool_error("out of memory");
+        return TOOL_FAILED;
+    }
+    if (ran)
+        record_report_after(report, r->command[0]);
+    record_report_free(report);
+    if (!ran)
+        return exit_status;
+    return WIFSIGNALED(status) ? die_of(WTERMSIG(status)) : WEXITSTATUS(status);
+}
+
+int cmd_record(int argc, char **argv) {
+    struct run r = {0};
     const char *file = NULL;
     const struct tool_opt opts[] = {
         {.letter = 'o',
@@ -354,7 +378,6 @@ int cmd_record(int argc, char **argv) {
             "program.",
         .stop_at_operand = true};
     struct tool_opts o;
-    int status = 0, exit_status;
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count == 0 || *o.operand[0] == '\0')
@@ -368,23 +391,5 @@ int cmd_record(int argc, char **argv) {
         return TOOL_USAGE;
     o.operand[o.operand_count] = NULL;
     r.command = o.operand;
-
-    if (!make_pattern(pattern, file, r.command[0]) || !find_library(library) ||
-        !tool_preload_link(library, link))
-        return TOOL_FAILED;
-    struct record_report *report = record_report_before(pattern);
-    bool ran = report != NULL && run_command(&r, &status, &exit_status);
-    tool_preload_unlink(link);
-    if (report == NULL) {
-        tool_error("out of memory");
-        return TOOL_FAILED;
-    }
-    if (ran)
-        record_report_after(report, r.command[0]);
-    record_report_free(report);
-    if (!ran)
-        return exit_status;
-    if (WIFSIGNALED(status))
-        return die_of(WTERMSIG(status));
-    return WEXITSTATUS(status);
+    return record(&r, file);
 }
