@@ -179,7 +179,7 @@ fi
     "'$built/process/process_target' _exit 0; '$built/recorder/exchange' 1 10; true" 2>text
 if grep -q ' [23] traces' text; then
     like "record: whose account it has" text \
-        '^  \(known of [12] of [23] traces\)$'
+        '^  \(known for [12] of [23] traces\)$'
     like "record: what is used of a spool" text \
         '^  r.process_target.[0-9]+  [0-9.]+ B '
 else
