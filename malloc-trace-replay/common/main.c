@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/raw_io.h"
-#include "base/utf8.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -94,23 +93,6 @@ const char *tool_name(void) {
     return program_name;
 }
 
-/* Appends TEXT to OUT, escaped so that it cannot break the line, and cut at
-   ROOM. Returns the new length. */
-static size_t put_shown(char *out, size_t used, size_t room, const char *text) {
-    struct tool_text_byte escape;
-    for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
-        n = tcm_utf8_plain_length(text, left);
-        const char *from = n != 0 ? text : tool_text_escape(&escape, *text);
-        size_t length = n != 0 ? n : strlen(from);
-        if (used + length > room)
-            break;
-        memcpy(out + used, from, length);
-        used += length;
-        n = n != 0 ? n : 1;
-    }
-    return used;
-}
-
 void tool_flush(void) {
     errno = 0;
     if (fflush(stdout) != 0 && stdout_error == 0)
@@ -122,14 +104,14 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
                 va_list ap) {
     char text[3072];
     char line[4096];
+    const char *parts[] = {program_name, prefix, text};
     int saved = errno;
     vsnprintf(text, sizeof(text), fmt, ap);
     /* leaves room for the suffix and the newline */
     size_t room = sizeof(line) - strlen(suffix) - 1;
     size_t used = 0;
-    used = put_shown(line, used, room, program_name);
-    used = put_shown(line, used, room, prefix);
-    used = put_shown(line, used, room, text);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(parts); i++)
+        used = tool_text_put_shown(line, used, room, &parts[i]);
     memcpy(line + used, suffix, strlen(suffix));
     used += strlen(suffix);
     line[used++] = '\n';

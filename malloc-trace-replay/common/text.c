@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Copies of text from outside: length, and how many at a time. */
-#define SHOWN_BYTES 4096
-#define SHOWN_ROOMS 8
+#define SHOWN_BYTES  4096
+#define SHOWN_COPIES 8
 
 const char *tool_text_count(struct tool_text *t, uint64_t n) {
     char *p = t->s + sizeof(t->s);
@@ -110,36 +110,42 @@ bool tool_text_is_plain(const char *text) {
     return true;
 }
 
-const char *tool_text_escape(struct tool_text_byte *room, char byte) {
+/* Returns "\n" or, in ROOM, "\xNN" for a byte that is not plain. */
+static const char *escape(char room[5], char byte) {
     if (byte == '\n')
         return "\\n";
-    snprintf(room->s, sizeof(room->s), "\\x%02x", (unsigned char)byte);
-    return room->s;
+    snprintf(room, 5, "\\x%02x", (unsigned char)byte);
+    return room;
 }
 
-const char *tool_text_shown(const char *text) {
-    static _Thread_local char rooms[SHOWN_ROOMS][SHOWN_BYTES];
-    static _Thread_local unsigned next;
-    struct tool_text_byte escape;
-    if (tool_text_is_plain(text))
-        return text;
-    char *room = rooms[next++ % SHOWN_ROOMS];
-    size_t used = 0;
-    for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
-        n = tcm_utf8_plain_length(text, left);
-        const char *from = n != 0 ? text : tool_text_escape(&escape, *text);
+size_t tool_text_put_shown(char *out, size_t used, size_t room,
+                           const char **text) {
+    char escaped[5];
+    TCM_ASSERT(used <= room);
+    for (size_t left = strlen(*text), n; left != 0; *text += n, left -= n) {
+        n = tcm_utf8_plain_length(*text, left);
+        const char *from = n != 0 ? *text : escape(escaped, **text);
         size_t length = n != 0 ? n : strlen(from);
-        if (used + length + 4 > SHOWN_BYTES) {
-            memcpy(room + used, "...", 3);
-            used += 3;
+        if (used + length > room)
             break;
-        }
-        memcpy(room + used, from, length);
+        memcpy(out + used, from, length);
         used += length;
         n = n != 0 ? n : 1;
     }
-    room[used] = '\0';
-    return room;
+    return used;
+}
+
+const char *tool_text_shown(const char *text) {
+    static _Thread_local char copies[SHOWN_COPIES][SHOWN_BYTES];
+    static _Thread_local unsigned next;
+    static const char cut[] = "...";
+    if (tool_text_is_plain(text))
+        return text;
+    char *copy = copies[next++ % SHOWN_COPIES];
+    size_t used =
+        tool_text_put_shown(copy, 0, SHOWN_BYTES - sizeof(cut), &text);
+    strcpy(copy + used, *text != '\0' ? cut : "");
+    return copy;
 }
 
 /* --- Words for a shell ---------------------------------------------------- */

@@ -45,11 +45,11 @@ const char *tool_text_percent(struct tool_text *t, uint64_t part,
  * program's output. base/utf8.h defines which characters are plain.
  */
 bool tool_text_is_plain(const char *text);
-/* Room for the escape of one byte, \n or \xNN. */
-struct tool_text_byte {
-    char s[5];
-};
-const char *tool_text_escape(struct tool_text_byte *room, char byte);
+/* Appends *TEXT to the USED bytes of OUT, with bytes that are not plain as \n
+   or \xNN, as far as it fits into ROOM bytes, and advances *TEXT. Returns the
+   new length. */
+size_t tool_text_put_shown(char *out, size_t used, size_t room,
+                           const char **text);
 /* Returns TEXT if it is plain, else a copy with the other bytes escaped. The
    copy is valid until this thread's eighth later call; a long one is cut. */
 const char *tool_text_shown(const char *text);
