@@ -24,7 +24,8 @@ static inline unsigned tcm_log2_ceil(uint64_t x) {
     return x <= 1 ? 0 : tcm_log2_floor(x - 1) + 1;
 }
 
-/* ALIGN is a power of two. The caller has excluded overflow. */
+/* X rounded up to a multiple of ALIGN, a power of two. The caller has excluded
+   overflow. */
 static inline uint64_t tcm_align_up(uint64_t x, uint64_t align) {
     TCM_ASSERT(tcm_is_pow2(align) && x <= UINT64_MAX - (align - 1));
     return (x + align - 1) & ~(align - 1);

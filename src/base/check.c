@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Uses no other source file of the library: an assertion that failed there
- * would lead here again.
+ * This file calls no other source file of the library: an assertion that failed
+ * there would call this file again.
  */
 #include "base/check.h"
 #include "base/linux/os_syscall.h"
@@ -17,9 +17,10 @@ static struct iovec piece(const char *text) {
     return (struct iovec){(void *)(uintptr_t)text, strlen(text)};
 }
 
-/* One call, so that the lines of two threads do not mix. */
-static TCM_NORETURN void say_and_abort(const char *what, const char *detail) {
-    struct iovec line[] = {piece("tcmalloc: "), piece(what), piece(detail),
+/* One system call, so that the lines of two threads do not mix. */
+static TCM_NORETURN void print_and_abort(const char *message,
+                                         const char *detail) {
+    struct iovec line[] = {piece("tcmalloc: "), piece(message), piece(detail),
                            piece("\n")};
     struct pollfd wait = {.fd = 2, .events = POLLOUT};
     while (tcm_syscall(SYS_writev, 2, line, TCM_ARRAY_SIZE(line)) < 0 &&
@@ -29,7 +30,7 @@ static TCM_NORETURN void say_and_abort(const char *what, const char *detail) {
 }
 
 void tcm_die(const char *message) {
-    say_and_abort(message, "");
+    print_and_abort(message, "");
 }
 
 void tcm_die_pointer(const char *message, const void *pointer) {
@@ -44,9 +45,9 @@ void tcm_die_pointer(const char *message, const void *pointer) {
     *--p = 'x';
     *--p = '0';
     *--p = ' ';
-    say_and_abort(message, p);
+    print_and_abort(message, p);
 }
 
 void tcm_check_failed(const char *condition_and_place) {
-    say_and_abort("check failed: ", condition_and_place);
+    print_and_abort("check failed: ", condition_and_place);
 }

@@ -12,8 +12,8 @@
 
 #include "base/compiler.h"
 
-/* Print "tcmalloc: MESSAGE", the second with " 0x" and POINTER in hexadecimal,
-   on descriptor 2 and abort. */
+/* Both print "tcmalloc: MESSAGE" on descriptor 2 and abort. tcm_die_pointer
+   adds " 0x" and POINTER in hexadecimal. */
 TCM_NORETURN TCM_COLD void tcm_die(const char *message);
 TCM_NORETURN TCM_COLD void tcm_die_pointer(const char *message,
                                            const void *pointer);

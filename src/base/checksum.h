@@ -17,11 +17,13 @@ struct tcm_checksum {
     uint32_t tail_length;
 };
 
+/* A checksum in pieces: begin, add any number of pieces, end. tcm_checksum_end
+   does not change C, so more pieces may follow. */
 void tcm_checksum_begin(struct tcm_checksum *c, uint64_t seed);
 void tcm_checksum_add(struct tcm_checksum *c, const void *data, size_t length);
 uint64_t tcm_checksum_end(const struct tcm_checksum *c);
 
-/* All three in one. */
+/* Checksum of LENGTH bytes in one call. */
 uint64_t tcm_checksum_of(const void *data, size_t length, uint64_t seed);
 
 #endif

@@ -12,8 +12,9 @@ static int by_system_call(clockid_t id, struct timespec *ts) {
     return (int)tcm_syscall(SYS_clock_gettime, id, ts);
 }
 
-/* The one that the kernel maps into each process, for the C library. */
-static tcm_clock_function *find_mapped(void) {
+/* clock_gettime of the vDSO, the object that the kernel maps into each process.
+   NULL: there is none. */
+static tcm_clock_function *find_vdso(void) {
 #if defined(__x86_64__)
     static const char name[] = "__vdso_clock_gettime";
 #else
@@ -36,9 +37,10 @@ static tcm_clock_function *find_mapped(void) {
                           : (tcm_clock_function *)(bias + symbol->st_value);
 }
 
-/* The first readings; all threads find the same. */
+/* Initial value of tcm_clock_read: finds the function, stores it and reads the
+   clock. Threads that do so at once store the same value. */
 static int find_and_read(clockid_t id, struct timespec *ts) {
-    tcm_clock_function *found = find_mapped();
+    tcm_clock_function *found = find_vdso();
     if (found == NULL)
         found = by_system_call;
     tcm_store_relaxed(&tcm_clock_read, found);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clocks. CLOCK_MONOTONIC is consistent across CPUs and, on the supported
- * platforms, read without a system call, nor by a function that a library could
- * stand before (os_syscall.h). No function changes errno.
+ * Clocks. CLOCK_MONOTONIC is consistent across CPUs. On the supported platforms
+ * it is read without a system call, and without a function that another library
+ * can interpose (os_syscall.h). No function changes errno.
  */
 #ifndef TCM_BASE_CLOCK_H
 #define TCM_BASE_CLOCK_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 
 #include <time.h>
 
 typedef int tcm_clock_function(clockid_t id, struct timespec *ts);
-/* Reads a clock; stored once, with the first reading. */
+/* Function that reads a clock; the first reading stores it. */
 extern TCM_LOCAL tcm_clock_function *tcm_clock_read;
 
 static inline uint64_t tcm_clock_read_ns(clockid_t id) {
@@ -26,9 +27,10 @@ static inline uint64_t tcm_clock_ns(void) {
     return tcm_clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* Makes readings strictly increasing: the time to use for a reading of NOW when
-   the latest time used is LAST. */
+/* Makes readings strictly increasing: returns the time to use for a reading of
+   NOW when LAST is the latest time that was used. */
 static inline uint64_t tcm_clock_after(uint64_t last, uint64_t now) {
+    TCM_ASSERT(last != UINT64_MAX);
     return now > last ? now : last + 1;
 }
 

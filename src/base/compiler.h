@@ -15,8 +15,9 @@
 #define TCM_NOINLINE      __attribute__((noinline))
 #define TCM_COLD          __attribute__((noinline, cold))
 #define TCM_NORETURN      __attribute__((noreturn))
-/* On the declaration of a hot variable that another file of the same library
-   defines: its address then needs no load from the global offset table. */
+/* Hidden visibility, for the declaration of a hot variable that another file of
+   the library defines: its address needs no load from the global offset table.
+ */
 #define TCM_LOCAL           __attribute__((visibility("hidden")))
 #define TCM_ALIGNED(n)      __attribute__((aligned(n)))
 #define TCM_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
@@ -41,9 +42,9 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 }
 #endif
 
-/* Hides the value of X from the compiler: an address computed from X before is
-   not kept in a register, but computed again in the addressing mode of the next
-   instruction. */
+/* Hides the value of X from the compiler. An address that was computed from X
+   before is not kept in a register: it is computed again in the addressing mode
+   of the next instruction. */
 #define TCM_FORGET(x) __asm__("" : "+r"(x))
 /* Keeps X in the register of the return value, which the compiler may fail to
    choose. */
@@ -57,7 +58,7 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
     ((type *)((char *)(ptr)-offsetof(type, member)))
 #define TCM_ARRAY_SIZE(a)       (sizeof(a) / sizeof((a)[0]))
 #define TCM_STATIC_ASSERT(c, m) _Static_assert(c, m)
-/* X, expanded, as a string. */
+/* The macro X, expanded, as a string. */
 #define TCM_TEXT(x)    TCM_TEXT_OF(x)
 #define TCM_TEXT_OF(x) #x
 

@@ -38,7 +38,7 @@ uint64_t tcm_env_u64(const char *name, uint64_t fallback, uint64_t low,
             return fallback;
         if (n > UINT64_MAX / 10 ||
             __builtin_add_overflow(n * 10, (uint64_t)(*v - '0'), &n))
-            n = UINT64_MAX; /* and stays, or the rest is no number */
+            n = UINT64_MAX; /* stays so if more digits follow */
     }
     return n < low ? low : n > high ? high : n;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithm is "mutex2" of Ulrich Drepper, "Futexes Are Tricky", with looks
- * at the lock first, at growing distances: our critical sections are shorter
- * than a futex call. The distance is what makes a busy lock fast. A thread that
- * looked all the time would get it after nearly every critical section, and
- * each would begin with moving what the lock guards to another processor; so
- * one thread does many in a row meanwhile.
+ * The algorithm is "mutex2" of Ulrich Drepper, "Futexes Are Tricky". A thread
+ * polls the lock before it sleeps, because our critical sections are shorter
+ * than a futex call, and pauses longer and longer between two polls. The pauses
+ * are what makes a busy lock fast. A thread that polled without them would get
+ * the lock after nearly every critical section, and each section would begin by
+ * moving the guarded data to another processor; with them, one thread runs many
+ * sections in a row.
  */
 #include "base/lock.h"
 #include "base/linux/os_thread.h"
 
-/* In pauses of the processor (10 to 40 ns each): the first distance, the
-   longest one, all together. */
+/* Pauses of the processor (10 to 40 ns each) between two polls: the first time,
+   at most, and in all before the thread sleeps. */
 #define WAIT_FIRST 4u
 #define WAIT_MOST  256u
 #define WAIT_ALL   1024u
@@ -46,14 +47,14 @@ void tcm_unlock_slow(struct tcm_lock *lock) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* Debug builds; in others it takes no thread-local storage                  */
+/* Debug builds; others have no thread-local storage for this                */
 
 #define RANK_BITS  8
 #define OWNER_MASK (UINT32_MAX >> RANK_BITS)
 
 TCM_STATIC_ASSERT(TCM_RANK_COUNT < 1 << RANK_BITS, "a rank leaves its bits");
 
-/* A number for the calling thread, not 0. */
+/* Number of the calling thread, never 0. */
 static uint32_t thread_number(void) {
     static uint32_t last;
     static TCM_TLS uint32_t number;

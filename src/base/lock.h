@@ -6,7 +6,7 @@
  * in that order. Debug builds check it. A free lock is all zero except
  * for its rank.
  *
- * Threads: any. Lock acquires, unlock releases.
+ * Threads: any. Taking a lock is an acquire, giving it back a release.
  */
 #ifndef TCM_BASE_LOCK_H
 #define TCM_BASE_LOCK_H
@@ -40,7 +40,7 @@ struct tcm_lock {
     { 0, (r) }
 
 void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank);
-/* The same for a lock in memory that is zero. Only debug builds ask for ranks:
+/* tcm_lock_init for a lock in zeroed memory. Only debug builds check ranks:
    others leave the memory untouched. */
 static inline void tcm_lock_init_rank(struct tcm_lock *lock,
                                       enum tcm_lock_rank rank) {
@@ -50,19 +50,20 @@ static inline void tcm_lock_init_rank(struct tcm_lock *lock,
 TCM_COLD void tcm_lock_slow(struct tcm_lock *lock);
 TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
 
-/* Debug builds: record rank and holder; die if the rank is too low, or the
-   caller not the holder. */
+/* Debug builds: record rank and holder; die if a lock of higher rank is held
+   already, or if the caller gives back a lock that it does not hold. */
 void tcm_lock_note_taken(struct tcm_lock *lock);
 void tcm_lock_note_given(struct tcm_lock *lock);
 
-/* Debug builds: whether the calling thread holds LOCK. After a fork the child's
+/* Debug builds: true if the calling thread holds LOCK. After a fork the child's
    thread holds what the forking thread held. */
 bool tcm_lock_is_mine(const struct tcm_lock *lock);
 #define tcm_lock_assert_held(lock) TCM_ASSERT(tcm_lock_is_mine(lock))
-/* How often locks of each rank were taken; counted in builds for unit tests. */
+/* Number of times that locks of each rank were taken; counted in builds for
+   unit tests. */
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
 
-/* How many locks the calling thread holds or is about to take: not 0 in a
+/* Number of locks that the calling thread holds or is about to take: not 0 in a
    signal handler that interrupted a critical section. */
 extern TCM_TLS uint32_t tcm_locks_held;
 

@@ -5,11 +5,12 @@
 #ifndef TCM_BASE_UTF8_H
 #define TCM_BASE_UTF8_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 
-/* Bytes of the UTF-8 character at P, where LEFT are, at least 1; 0 if there is
-   none: RFC 3629, so no overlong forms, no surrogates, nothing above U+10FFFF.
- */
+/* Length in bytes of the UTF-8 character at P, where LEFT bytes (at least 1)
+   can be read. 0: no character of RFC 3629 is there, which has no overlong
+   forms, no surrogates, and nothing above U+10FFFF. */
 static inline size_t tcm_utf8_length(const uint8_t *p, size_t left) {
     static const struct {
         uint8_t first_low, first_high, second_low, second_high, length;
@@ -20,6 +21,7 @@ static inline size_t tcm_utf8_length(const uint8_t *p, size_t left) {
         {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
         {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
+    TCM_ASSERT(left != 0);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(forms); i++) {
         if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
             continue;
@@ -37,7 +39,7 @@ static inline size_t tcm_utf8_length(const uint8_t *p, size_t left) {
     return 0;
 }
 
-/* Whether the character of N bytes at P is a control, C0, DEL or C1 (U+0080 to
+/* True if the character of N bytes at P is a control, C0, DEL or C1 (U+0080 to
    U+009F), or changes the direction of text: U+061C, U+200E, U+200F, U+202A to
    U+202E and U+2066 to U+2069. */
 static inline bool tcm_utf8_is_command(const uint8_t *p, size_t n) {
@@ -50,8 +52,8 @@ static inline bool tcm_utf8_is_command(const uint8_t *p, size_t n) {
            (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
 }
 
-/* Bytes of the character at TEXT, where LEFT are, at least 1, that may go to a
-   terminal as it is; 0: its first byte may not. */
+/* Length in bytes of the character at TEXT, where LEFT bytes (at least 1) can
+   be read, if it may go to a terminal unchanged. 0: its first byte may not. */
 static inline size_t tcm_utf8_plain_length(const char *text, size_t left) {
     const uint8_t *p = (const uint8_t *)text;
     size_t n = tcm_utf8_length(p, left);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
-/* Weak: a library that was built here may run with an older one. */
+/* Weak: the library may run with an older C library than it was built with. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
-/* In the loader, whether the kernel started that or the program. A static
-   program may have none. */
+/* A variable of the loader, also of one that was started as the program. A
+   static program may have none. */
 extern __typeof__(_r_debug) _r_debug __attribute__((weak));
 
 bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
@@ -39,7 +39,8 @@ bool tcm_elf_loader(struct tcm_elf_module *m) {
 }
 #endif
 
-/* Some loaders add the bias to the section's addresses, some do not. */
+/* Some loaders add the bias to the addresses of the dynamic section, others do
+   not. */
 static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {
     return value >= bias ? value : bias + value;
 }
@@ -82,7 +83,8 @@ static bool is_definition(const struct tcm_elf_symbols *s,
            strcmp(s->names + symbol->st_name, name) == 0;
 }
 
-/* A table of DT_HASH begins with its count of buckets and that of symbols. */
+/* A table of DT_HASH begins with the number of buckets and the number of
+   symbols. */
 static const ElfW(Sym) *
     find_in_all(const struct tcm_elf_symbols *s, const char *name) {
     for (uint32_t i = 0; i < s->old_hash[1]; i++)
@@ -110,11 +112,11 @@ const ElfW(Sym) *
     if (buckets == 0)
         return NULL;
     for (uint32_t i = bucket[h % buckets]; i >= first && i != 0; i++) {
-        uint32_t its = chain[i - first];
+        uint32_t chained = chain[i - first];
         const ElfW(Sym) *symbol = &s->symbols[i];
-        if ((its | 1) == (h | 1) && is_definition(s, symbol, name))
+        if ((chained | 1) == (h | 1) && is_definition(s, symbol, name))
             return symbol;
-        if ((its & 1) != 0)
+        if ((chained & 1) != 0)
             break;
     }
     return NULL;

@@ -22,19 +22,19 @@ struct tcm_elf_symbols {
     size_t relocations_bytes;
 };
 
-/* The loaded module that an address lies in. */
+/* A loaded module. */
 struct tcm_elf_module {
     const struct link_map *map;
     uintptr_t start, end;
     const void *eh_frame; /* .eh_frame_hdr, or NULL */
 };
 
-/* By the loader's own table: without a lock, and without a call that another
-   library can stand before. false: there is none, or the loader has no such
-   table (glibc before 2.35). */
+/* Finds the module that ADDRESS lies in by the loader's own table: without a
+   lock, and without a function that another library can interpose. false: no
+   module, or the loader has no such table (glibc before 2.35). */
 bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
-/* The module of the loader's variables: the loader, or a static program. false:
-   as tcm_elf_module_at. */
+/* Finds the module that has the loader's variables: the loader, or a static
+   program. false: not found, as for tcm_elf_module_at. */
 bool tcm_elf_loader(struct tcm_elf_module *m);
 
 /* Symbols of the module with PHDRS, loaded at BIAS. false: it has no table. */
@@ -43,10 +43,10 @@ bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
 /* Symbols of the module at BIAS whose dynamic section is at D. */
 bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
                         const ElfW(Dyn) * d);
-/* The definition of NAME, NULL: there is none. */
+/* Definition of NAME; NULL: there is none. */
 const ElfW(Sym) *
     tcm_elf_find(const struct tcm_elf_symbols *s, const char *name);
-/* The argument by which the module asks __tls_get_addr for SYMBOL; 0: none. */
+/* Argument that the module passes to __tls_get_addr for SYMBOL; 0: none. */
 uintptr_t tcm_elf_tls_index(const struct tcm_elf_symbols *s,
                             const ElfW(Sym) * symbol);
 

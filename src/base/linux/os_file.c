@@ -11,7 +11,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-/* Links that the kernel follows, too. */
+/* Links followed in one path; the kernel has the same limit. */
 #define LINKS_MAX  40
 #define PROC_MAGIC 0x9fa0
 
@@ -28,7 +28,7 @@ bool tcm_file_unlock(int fd) {
     return set_lock(fd, F_UNLCK);
 }
 
-/* Asks for a read lock, which only a write lock prevents. */
+/* F_OFD_GETLK for a read lock, which only a write lock prevents. */
 bool tcm_file_is_locked(int fd) {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     return tcm_call(fcntl, fd, F_OFD_GETLK, &lock) == 0 &&
@@ -65,7 +65,7 @@ static bool is_trusted(uid_t user) {
            (tcm_fstatat(AT_FDCWD, "/", &root, 0) == 0 && user == root.st_uid);
 }
 
-/* Whether an untrusted user may have made ENTRY of FOLDER. */
+/* True if an untrusted user may have made ENTRY of FOLDER. */
 static bool is_foreign(int folder, const struct stat *entry) {
     struct stat st;
     if (is_trusted(entry->st_uid))
@@ -109,7 +109,8 @@ static void describe(struct tcm_place *place, struct stat *entry, bool found) {
         found && !place->is_magic && is_foreign(place->folder, entry);
 }
 
-enum step { ARRIVED, WENT_ON, EXPANDED, FAILED };
+/* Result of handling one name of a path. */
+enum step { STEP_ARRIVED, STEP_WENT_ON, STEP_EXPANDED, STEP_FAILED };
 
 /* Handles the next name of PATH, at *AT: enters it if it is a folder, expands
    it if it is a link, describes it if it is the last. */
@@ -137,20 +138,20 @@ static enum step take_step(struct tcm_place *place, char *path, char *room,
     if (fd < 0 && found && S_ISLNK(entry.st_mode) && !place->is_magic) {
         if (!is_foreign(place->folder, &entry))
             return expand(place->folder, path, *at, n, delimiter, room)
-                       ? EXPANDED
-                       : FAILED;
+                       ? STEP_EXPANDED
+                       : STEP_FAILED;
         errno = TCM_EFOREIGN;
     } else if (delimiter == '\0') {
         describe(place, &entry, found);
-        return ARRIVED;
+        return STEP_ARRIVED;
     }
     path[*at + n] = delimiter;
     if (fd < 0)
-        return FAILED;
+        return STEP_FAILED;
     close_raw(place->folder);
     place->folder = fd;
     *at = next;
-    return WENT_ON;
+    return STEP_WENT_ON;
 }
 
 bool tcm_place_find(struct tcm_place *place, char *path, char *room) {
@@ -168,13 +169,13 @@ bool tcm_place_find(struct tcm_place *place, char *path, char *room) {
             at = strspn(path, "/");
         }
         enum step step = take_step(place, path, room, &at);
-        if (step == ARRIVED)
+        if (step == STEP_ARRIVED)
             return true;
-        errno = step == EXPANDED ? ELOOP : errno;
-        if (step == FAILED)
+        errno = step == STEP_EXPANDED ? ELOOP : errno;
+        if (step == STEP_FAILED)
             break;
-        links += step == EXPANDED;
-        if (step == EXPANDED && path[0] == '/')
+        links += step == STEP_EXPANDED;
+        if (step == STEP_EXPANDED && path[0] == '/')
             at = 0;
     }
     close_raw(place->folder);

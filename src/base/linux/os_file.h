@@ -26,22 +26,22 @@
    system has no locks. */
 bool tcm_file_lock(int fd);
 bool tcm_file_unlock(int fd);
-/* Whether another open file has it locked for writing. */
+/* True if another open file has FD's file locked for writing. */
 bool tcm_file_is_locked(int fd);
 /* Creates NAME in FOLDER with mode 0600 whatever the umask is, and opens it
    with FLAGS. -1 on failure. */
 int tcm_file_make_own(int folder, const char *name, int flags);
 
-/* errno of a foreign name: no number of the kernel's, which end at 4095. */
+/* errno of a foreign name; the numbers of the kernel end at 4095. */
 enum { TCM_EFOREIGN = 4096 };
 #define TCM_EFOREIGN_TEXT "another user's link, file or FIFO"
 
-/* Where a path leads. */
+/* The entry that a path leads to. */
 struct tcm_place {
     int folder;       /* opened with O_PATH */
     const char *name; /* in the folder: the end of the path */
     uint32_t mode;    /* st_mode of the entry; 0: there is none */
-    bool is_foreign;  /* the entry */
+    bool is_foreign;  /* the entry is foreign */
     bool is_magic;    /* a link of /proc, which only the kernel can follow */
 };
 

@@ -16,7 +16,7 @@ struct tcm_libc tcm_libc = {.create = pthread_create,
                             .attr_setstacksize = pthread_attr_setstacksize,
                             .attr_destroy = pthread_attr_destroy};
 
-/* FOUND is set to the function NAME of S; false: there is none. */
+/* Stores the address of function NAME of S in *FOUND. false: S has none. */
 static bool find_function(const struct tcm_elf_symbols *s, const char *name,
                           void *found) {
     const ElfW(Sym) *symbol = tcm_elf_find(s, name);
@@ -27,7 +27,8 @@ static bool find_function(const struct tcm_elf_symbols *s, const char *name,
     return true;
 }
 
-/* All functions, of S: libc.so.6 or, before glibc 2.34, libpthread.so.0. */
+/* Finds all functions in S: libc.so.6 or, before glibc 2.34, libpthread.so.0.
+ */
 static bool find_functions(const struct tcm_elf_symbols *s) {
     (void)find_function(s, "__nptl_nthreads", &tcm_libc.thread_count);
     return find_function(s, "pthread_create", &tcm_libc.create) &&
@@ -38,7 +39,7 @@ static bool find_functions(const struct tcm_elf_symbols *s) {
            find_function(s, "pthread_attr_destroy", &tcm_libc.attr_destroy);
 }
 
-static int look_at_library(struct dl_phdr_info *info, size_t size, void *arg) {
+static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
     const char *name = strrchr(info->dlpi_name, '/');
     struct tcm_elf_symbols s;
     (void)size;
@@ -64,7 +65,8 @@ bool tcm_libc_find(void) {
 #endif
 }
 
-/* FOUND is set to the next function NAME behind this library, if any. */
+/* Stores the address of the next function NAME behind this library in *FOUND,
+   if there is one. */
 static void find_next(const char *name, void *found) {
     void *address = dlsym(RTLD_NEXT, name);
     if (address != NULL)
@@ -73,12 +75,13 @@ static void find_next(const char *name, void *found) {
 
 void tcm_libc_find_by_loader(void) {
     tcm_libc.thread_count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-    /* Another C library, or a sanitizer, has the next ones. */
+    /* Where the C library is another one, or a sanitizer is in front of it,
+       theirs are the next functions. */
     find_next("pthread_create", &tcm_libc.create);
     find_next("pthread_join", &tcm_libc.join);
     if (TCM_SYSCALL_RAW)
-        dl_iterate_phdr(look_at_library, NULL);
-    /* The program's first call of dlerror is not to tell of these. */
+        dl_iterate_phdr(visit_library, NULL);
+    /* The program's first dlerror() must not report these look-ups. */
     (void)dlerror();
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Functions of the C library itself, and what differs between its versions.
+ * Functions of the C library itself, and differences between its versions.
  *
- * A function of the same name may be the program's, or that of another library
- * which stands before the C library: it would see threads that the program did
- * not make, or be called before that library's constructor.
+ * Why: the loader may bind a name to the program, or to another library that
+ * interposes the C library. Such a function would see threads that the program
+ * did not make, or be called before its library's constructor.
  *
- * Threads: found by one thread before others use it. Of the recording library
- * alone: a program that links the other one need not have threads.
+ * Only the recording library has this file: a program that links the other one
+ * may be without the functions of threads.
+ *
+ * Threads: one thread finds the functions before others use them.
  */
 #ifndef TCM_BASE_LINUX_OS_LIBC_H
 #define TCM_BASE_LINUX_OS_LIBC_H
@@ -22,18 +24,20 @@ struct tcm_libc {
     __typeof__(pthread_attr_init) *attr_init;
     __typeof__(pthread_attr_setstacksize) *attr_setstacksize;
     __typeof__(pthread_attr_destroy) *attr_destroy;
-    unsigned *thread_count; /* threads that it counts; NULL: not known */
+    unsigned
+        *thread_count; /* count of threads in the C library; NULL: unknown */
 };
-/* At first the functions that the loader finds. */
+/* Initially the functions that the loader binds. */
 extern struct tcm_libc tcm_libc;
 
-/* Finds them without the loader. false: this C library needs it. */
+/* Finds the functions without the loader. false: not possible with this C
+   library. */
 bool tcm_libc_find(void);
-/* Finds them by the loader, which may allocate and takes its locks. */
+/* Finds the functions by the loader, which may allocate and takes its locks. */
 void tcm_libc_find_by_loader(void);
 
-/* The text of errno ERROR, by a function that takes no lock; NULL: there is
-   none (before glibc 2.32, in other C libraries). */
+/* Text of errno ERROR, by a function that takes no lock. NULL: there is none
+   (before glibc 2.32, and in other C libraries). */
 const char *tcm_libc_error_text(int error);
 
 #endif

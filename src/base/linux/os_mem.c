@@ -28,12 +28,12 @@ size_t tcm_os_page_size(void) {
     return (size_t)getauxval(AT_PAGESZ);
 }
 
-/* Whether START and LENGTH are of whole pages. */
+/* True if START and LENGTH are multiples of the page size. */
 static bool is_whole(const void *start, size_t length) {
     return (((uintptr_t)start | length) & (tcm_os_page_size() - 1)) == 0;
 }
 
-static void *map(void *at, size_t length, int prot, int flags) {
+static void *map_anonymous(void *at, size_t length, int prot, int flags) {
     TCM_ASSERT(length != 0 && is_whole(at, length));
     if (TCM_REFUSED("mmap"))
         return NULL;
@@ -51,23 +51,26 @@ void tcm_os_unmap(void *start, size_t length) {
     errno = saved;
 }
 
-#define MANY_PLACES ((size_t)64 << 10)
+/* Alignments up to this are tried at an address of the kernel's choice, which
+   is likely to be aligned. */
+#define LIKELY_ALIGN ((size_t)64 << 10)
 
 void *tcm_os_reserve(size_t length, size_t align, void *hint) {
-    /* Not MAP_NORESERVE: memory without access is not charged anyway, and must
-       be charged when it is given access, or absurd requests are granted. */
+    /* Without MAP_NORESERVE: memory without access is not charged anyway. It
+       must be charged when it is given access, or absurd requests are granted.
+     */
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     TCM_ASSERT(tcm_is_pow2(align) && align >= tcm_os_page_size());
     if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
-        void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
+        void *p =
+            map_anonymous(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
         if (p == hint)
             return p;
         if (p != NULL)
             tcm_os_unmap(p, length);
     }
-    /* Try the kernel's own choice where it is likely to be aligned. */
-    if (align <= MANY_PLACES) {
-        void *p = map(NULL, length, PROT_NONE, flags);
+    if (align <= LIKELY_ALIGN) {
+        void *p = map_anonymous(NULL, length, PROT_NONE, flags);
         if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
             return p;
         tcm_os_unmap(p, length);
@@ -75,7 +78,7 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     size_t padded;
     if (tcm_add_overflows(length, align, &padded))
         return NULL;
-    char *raw = map(NULL, padded, PROT_NONE, flags);
+    char *raw = map_anonymous(NULL, padded, PROT_NONE, flags);
     if (raw == NULL)
         return NULL;
     char *start = (char *)tcm_align_up((uintptr_t)raw, align);
@@ -84,7 +87,7 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     return start;
 }
 
-static bool protect(void *start, size_t length, int prot) {
+static bool set_access(void *start, size_t length, int prot) {
     TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("mprotect"))
         return false;
@@ -95,21 +98,21 @@ static bool protect(void *start, size_t length, int prot) {
 }
 
 bool tcm_os_commit(void *start, size_t length) {
-    return protect(start, length, PROT_READ | PROT_WRITE);
+    return set_access(start, length, PROT_READ | PROT_WRITE);
 }
 
 bool tcm_os_commit_read_only(void *start, size_t length) {
-    return protect(start, length, PROT_READ);
+    return set_access(start, length, PROT_READ);
 }
 
 void *tcm_os_map(size_t length) {
-    return map(NULL, length, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS);
+    return map_anonymous(NULL, length, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS);
 }
 
 void *tcm_os_map_shared(size_t length) {
-    return map(NULL, length, PROT_READ | PROT_WRITE,
-               MAP_SHARED | MAP_ANONYMOUS);
+    return map_anonymous(NULL, length, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS);
 }
 
 void *tcm_os_remap(void *start, size_t length, size_t new_length) {
@@ -140,21 +143,21 @@ bool tcm_os_release(void *start, size_t length) {
     return advise(start, length, MADV_DONTNEED);
 }
 
-/* No kernel knows this advice. An emulator (qemu-user) that accepts all advice
+/* Advice that no kernel knows. An emulator (qemu-user) that accepts all advice
    and follows none of it accepts this one too. */
 #define ADVICE_OF_NO_KERNEL 0x7ffe
 
-static bool advise_firmly(void *start, size_t length, int advice) {
+static bool advise_verified(void *start, size_t length, int advice) {
     return advise(start, length, advice) &&
            !advise(start, length, ADVICE_OF_NO_KERNEL);
 }
 
 bool tcm_os_wipe_on_fork(void *start, size_t length) {
-    return advise_firmly(start, length, MADV_WIPEONFORK);
+    return advise_verified(start, length, MADV_WIPEONFORK);
 }
 
 bool tcm_os_dont_fork(void *start, size_t length) {
-    return advise_firmly(start, length, MADV_DONTFORK);
+    return advise_verified(start, length, MADV_DONTFORK);
 }
 
 bool tcm_os_huge_pages(void *start, size_t length) {
@@ -165,16 +168,17 @@ bool tcm_os_no_huge_pages(void *start, size_t length) {
     return advise(start, length, MADV_NOHUGEPAGE);
 }
 
-/* Pages asked for in one call; a byte each on the stack. */
-#define LOOK_PAGES ((size_t)512)
+/* Pages that one call of mincore checks; each takes a byte of the stack. */
+#define MINCORE_PAGES ((size_t)512)
 
-/* Adds the resident ones of PAGES pages from AT on. */
+/* Adds the number of resident pages among the PAGES pages from AT on to *COUNT.
+ */
 static bool count_resident(uintptr_t at, size_t pages, size_t page_size,
                            size_t *count) {
-    unsigned char page[LOOK_PAGES];
+    unsigned char page[MINCORE_PAGES];
     while (pages != 0) {
-        size_t n = tcm_min_u64(pages, LOOK_PAGES);
-        /* The kernel marks nothing and reads no page. */
+        size_t n = tcm_min_u64(pages, MINCORE_PAGES);
+        /* mincore marks no page as used and reads none. */
         if (tcm_call(mincore, (void *)at, n * page_size, page) != 0)
             return false;
         for (size_t i = 0; i < n; i++)
@@ -209,12 +213,12 @@ bool tcm_os_resident(const void *start, size_t length, size_t *bytes) {
     if (TCM_REFUSED("mincore"))
         return false;
     int saved = errno;
-    bool told = pages <= TCM_RESIDENT_EXACT
-                    ? count_resident(at, pages, page_size, &count)
-                    : sample_resident(at, pages, page_size, &count);
+    bool known = pages <= TCM_RESIDENT_EXACT
+                     ? count_resident(at, pages, page_size, &count)
+                     : sample_resident(at, pages, page_size, &count);
     errno = saved;
     *bytes = tcm_min_u64(count * page_size, length);
-    return told;
+    return known;
 }
 
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
@@ -245,8 +249,8 @@ bool tcm_os_layout_is_fixed(void) {
     return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
 }
 
-/* The kernel reads the set of signals before it finds that it does not know
-   what to do with it. */
+/* Passes ADDRESS as a set of signals with an operation that does not exist: the
+   kernel copies the set before it refuses the operation. */
 bool tcm_os_is_readable(uintptr_t address) {
     int saved = errno;
     TCM_ASSERT(address % sizeof(uint64_t) == 0);

@@ -37,36 +37,37 @@ void *tcm_os_map_shared(size_t length);
 void *tcm_os_remap(void *start, size_t length, size_t new_length);
 void tcm_os_unmap(void *start, size_t length);
 
-/* Returns the memory of the pages to the system; they read as zero afterwards.
-   false: the kernel refused (locked pages), contents unchanged. */
+/* Returns the memory of the pages to the system; the pages read as zero
+   afterwards. false: the kernel refused (locked pages), contents unchanged. */
 bool tcm_os_release(void *start, size_t length);
 
-/* After a fork the child finds the range zeroed, or does not have it at all.
-   false: the kernel does not support it. */
+/* Sets what the child of a later fork has in place of the range: zeros (wipe),
+   or nothing (dont_fork). false: the kernel does not support it. */
 bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
 
 /*
- * How many bytes from START on, whole pages except at the ends, have memory
- * behind them; a page that was only read counts too. Up to TCM_RESIDENT_EXACT
- * pages each is looked at; of a longer range TCM_RESIDENT_RUNS runs of pages
- * are, at equal distances, and stand for the rest. LENGTH: any. false: the
- * system does not tell.
+ * Counts the bytes of the range that have memory behind them, whole pages
+ * except at the ends; a page that was only read counts too. LENGTH may be any
+ * number. Up to TCM_RESIDENT_EXACT pages, each page is checked. Of a longer
+ * range a sample is checked: TCM_RESIDENT_RUNS runs of TCM_RESIDENT_RUN_PAGES
+ * pages, at equal distances. false: the system does not tell.
  */
 #define TCM_RESIDENT_EXACT     ((size_t)64 << 10)
 #define TCM_RESIDENT_RUNS      1024u
 #define TCM_RESIDENT_RUN_PAGES 64u
 bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
 
-/* Whether the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
+/* True if the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
 bool tcm_os_is_readable(uintptr_t address);
 
-/* Copies the BYTES at FROM of process PID, the calling one. They may be no
-   memory, or stop being it at any moment. Where the kernel does not do that, or
-   a filter may end the program for it, they are looked at and then read. */
+/* Copies BYTES bytes at address FROM of process PID, the calling process.
+   false: they are not mapped, or cease to be while they are copied. Where the
+   kernel cannot copy, or a seccomp filter may end the program for the call,
+   tcm_os_is_readable checks both ends and the bytes are read directly. */
 bool tcm_os_copy(uint32_t pid, void *to, uintptr_t from, size_t bytes);
 
-/* Asks for huge pages in the range, or forbids them, for memory that is touched
+/* Asks for huge pages in the range, or forbids them for memory that is touched
    sparsely. false: the kernel has none. */
 bool tcm_os_huge_pages(void *start, size_t length);
 bool tcm_os_no_huge_pages(void *start, size_t length);

@@ -16,13 +16,13 @@ enum tcm_os_perf {
     TCM_OS_PERF_EVENTS
 };
 
-/* A descriptor that counts nothing yet. -1: errno. */
+/* Opens a descriptor that counts nothing yet. -1: errno. */
 int tcm_os_perf_open(enum tcm_os_perf event);
-/* From 0 on, and no longer. */
+/* Count from 0 on, and stop. */
 void tcm_os_perf_start(int fd);
 void tcm_os_perf_stop(int fd);
-/* What was counted, scaled up for the time in which another one had the
-   counter. False: it never had one. */
+/* Reads the count, scaled up for the time in which another event had the
+   counter. false: this event never had a counter. */
 bool tcm_os_perf_read(int fd, uint64_t *count);
 
 #endif

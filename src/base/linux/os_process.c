@@ -13,14 +13,14 @@
 
 /* --- The program ---------------------------------------------------------- */
 
-struct reader {
+struct maps_reader {
     long fd;
     size_t next, count;
     char bytes[512];
 };
 
-/* -1: the end. */
-static int get(struct reader *r) {
+/* The next byte; -1: the end. */
+static int maps_get(struct maps_reader *r) {
     if (r->next == r->count) {
         long n = tcm_syscall(SYS_read, r->fd, r->bytes, sizeof(r->bytes));
         if (n <= 0)
@@ -31,10 +31,10 @@ static int get(struct reader *r) {
     return (unsigned char)r->bytes[r->next++];
 }
 
-/* A hexadecimal number and the character behind it. */
-static uint64_t get_number(struct reader *r) {
+/* Reads a hexadecimal number and the character behind it. */
+static uint64_t maps_get_number(struct maps_reader *r) {
     uint64_t n = 0;
-    for (int c; (c = get(r)) >= 0;)
+    for (int c; (c = maps_get(r)) >= 0;)
         if (c >= '0' && c <= '9')
             n = n << 4 | (uint64_t)(c - '0');
         else if (c >= 'a' && c <= 'f')
@@ -44,31 +44,33 @@ static uint64_t get_number(struct reader *r) {
     return n;
 }
 
-/* The rest of the line, from its first slash on. */
-static size_t get_path(struct reader *r, char *path, size_t room) {
+/* Reads the rest of the line into PATH, from its first slash on. Returns the
+   length. */
+static size_t maps_get_path(struct maps_reader *r, char *path, size_t room) {
     size_t n = 0;
     int c;
-    while ((c = get(r)) >= 0 && c != '\n')
+    while ((c = maps_get(r)) >= 0 && c != '\n')
         if ((n != 0 || c == '/') && n + 1 < room)
             path[n++] = (char)c;
     path[n] = '\0';
     return n;
 }
 
-/* The path of the file that is mapped at ADDRESS. */
+/* Finds the path of the file that is mapped at ADDRESS. Returns its length; 0:
+   no file is. */
 static size_t path_of_mapping(uintptr_t address, char *path, size_t room) {
-    struct reader r = {.fd =
-                           tcm_syscall(SYS_openat, AT_FDCWD, "/proc/self/maps",
-                                       O_RDONLY | O_CLOEXEC, 0)};
+    struct maps_reader r = {.fd = tcm_syscall(SYS_openat, AT_FDCWD,
+                                              "/proc/self/maps",
+                                              O_RDONLY | O_CLOEXEC, 0)};
     uint64_t start, end;
     size_t n;
     path[0] = '\0';
     if (r.fd < 0)
         return 0;
     do {
-        start = get_number(&r);
-        end = get_number(&r);
-        n = get_path(&r, path, room);
+        start = maps_get_number(&r);
+        end = maps_get_number(&r);
+        n = maps_get_path(&r, path, room);
     } while (end != 0 && (address < start || address >= end));
     tcm_syscall(SYS_close, r.fd);
     return end == 0 ? 0 : n;
@@ -78,8 +80,9 @@ size_t tcm_os_program_path(char *path, size_t room) {
     int saved = errno;
     long n = 0;
     TCM_ASSERT(room != 0);
-    /* The kernel gives no base of a loader where it started the loader itself,
-       which then tells where the program's headers lie. */
+    /* AT_BASE is 0 where the kernel started the loader as the program. The
+       loader then sets AT_PHDR to the headers of the program that it was given.
+     */
     if (getauxval(AT_BASE) == 0)
         n = (long)path_of_mapping(getauxval(AT_PHDR), path, room);
     if (n == 0)
@@ -93,12 +96,13 @@ size_t tcm_os_program_path(char *path, size_t room) {
 /* --- stat ----------------------------------------------------------------- */
 
 #define STAT_BYTES 512
-/* Fields, counted from 1. */
+/* Numbers of fields, the first is 1. */
 #define STAT_FLAGS 9
 #define STAT_START 22
 
-/* Reads FOLDER/ID/stat; what stands behind the name, which is in brackets and
-   may hold anything. NULL: it cannot be read. */
+/* Reads FOLDER/ID/stat into TEXT (STAT_BYTES bytes). Returns the bracket that
+   ends the name, which may hold any bytes, and what follows. NULL: it cannot be
+   read. */
 static const char *read_stat(const char *folder, uint32_t id, char *text) {
     char path[48];
     struct tcm_fmt f;
@@ -110,7 +114,8 @@ static const char *read_stat(const char *folder, uint32_t id, char *text) {
                                                          : strrchr(text, ')');
 }
 
-/* The calling process is found also where /proc is another namespace's. */
+/* read_stat for process PID. The calling process is found also where /proc
+   belongs to another namespace. */
 static const char *read_process(uint32_t pid, char *text) {
     if (pid != tcm_os_pid())
         return read_stat("/proc/", pid, text);
@@ -119,7 +124,8 @@ static const char *read_process(uint32_t pid, char *text) {
                : strrchr(text, ')');
 }
 
-/* A field of process PID behind the second; 0: unknown. */
+/* Field NUMBER of process PID, which must be behind the name (field 2); 0:
+   unknown. */
 static uint64_t stat_field(uint32_t pid, int number) {
     char text[STAT_BYTES];
     const char *p = read_process(pid, text);
@@ -142,7 +148,7 @@ bool tcm_os_is_forked(void) {
     return (stat_field(tcm_os_pid(), STAT_FLAGS) & forked_no_exec) != 0;
 }
 
-/* The last field, in the form of wait. */
+/* The exit code is the last field, in the form of wait(). */
 int tcm_os_first_exit_code(void) {
     char text[STAT_BYTES];
     const char *p = read_process(tcm_os_pid(), text);
@@ -171,7 +177,8 @@ bool tcm_os_shares_memory(void) {
 }
 
 bool tcm_os_thread_cpu_ns(uint32_t tid, uint64_t *ns) {
-    const int per_thread_sched = 6; /* of Linux: a clock of the kernel's */
+    const int per_thread_sched = 6; /* CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED of
+                                       Linux */
     struct timespec t;
     int saved = errno;
     long rc =
@@ -182,7 +189,7 @@ bool tcm_os_thread_cpu_ns(uint32_t tid, uint64_t *ns) {
     return rc == 0;
 }
 
-/* Links of a folder in /proc that has no folders. */
+/* Links of a folder in /proc that has no subfolders. */
 #define FOLDER_LINKS 2u
 
 uint64_t tcm_os_thread_count(void) {

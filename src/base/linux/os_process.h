@@ -11,34 +11,35 @@
 
 #include "base/compiler.h"
 
-/* The path of the program's file into PATH, which has ROOM bytes, terminated
-   and perhaps cut. Also of a program that was given to the loader as an
-   argument. Returns its length, 0 if it is not known. */
+/* Writes the path of the program's file to PATH, which has ROOM bytes:
+   terminated, perhaps cut. A program that was passed to the loader as an
+   argument is found too. Returns the length; 0: unknown. */
 size_t tcm_os_program_path(char *path, size_t room);
 
 /* Clock ticks from boot to the start of process PID; 0: unknown. */
 uint64_t tcm_os_process_start(uint32_t pid);
-/* Whether the process was forked and has not called exec since. */
+/* True if the process was forked and has not called exec since. */
 bool tcm_os_is_forked(void);
-/* Whether its parent's memory is its own, as in the child of a vfork; true also
-   where the kernel does not tell. */
+/* True if the process shares its parent's memory, as the child of a vfork does,
+   or if the kernel does not tell. */
 bool tcm_os_shares_memory(void);
-/* The status that the first thread gave its exit system call; 0 while it
+/* Status that the first thread passed to its exit system call; 0 while it
    lives. */
 int tcm_os_first_exit_code(void);
 
-/* Threads of the process: the first one to the end, dead or not, others while
-   they live. 0: unknown. */
+/* Number of threads of the process. The first thread counts until the process
+   ends, even when it is dead. 0: unknown. */
 uint64_t tcm_os_thread_count(void);
-/* The processor time of thread TID. false: it is gone. */
+/* Processor time of thread TID. false: the thread is gone. */
 bool tcm_os_thread_cpu_ns(uint32_t tid, uint64_t *ns);
-/* Whether thread TID waits for something other than a page. true also where
-   there is no /proc. */
+/* True if thread TID waits for something other than a page, or if there is no
+   /proc. */
 bool tcm_os_thread_is_asleep(uint32_t tid);
 
 /*
- * /proc/self/statm, which is that of the first thread while it lives, and all
- * zeros without it; then that of the thread that reads first after that.
+ * Reader of /proc/self/statm. That file is the first thread's: it is all zeros
+ * when that thread is gone. Then the reader goes on with the same file of the
+ * thread that calls it.
  */
 struct tcm_statm {
     int fd; /* -1: none */
@@ -46,7 +47,7 @@ struct tcm_statm {
 };
 void tcm_statm_open(struct tcm_statm *m);
 void tcm_statm_close(struct tcm_statm *m);
-/* Size, resident and shared pages of the process. false: unknown. */
+/* Size, resident and shared pages of the process in FIELD. false: unknown. */
 bool tcm_statm_read(struct tcm_statm *m, uint64_t field[3]);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls that no other library stands before.
+ * System calls that no other library can interpose.
  *
- * A preloaded library that has functions of the C library's names may call
- * malloc in them, take locks that are held while malloc is called, or not be
- * set up yet, or not any more. So whatever is called inside malloc, or by a
- * thread that malloc waits for, is called here, by the instruction itself.
+ * A preloaded library that defines functions of the C library may call malloc
+ * in them, take locks that are held while malloc is called, or be called before
+ * its constructor or after its destructor. So code inside malloc, and code of
+ * threads that malloc waits for, makes its system calls through this header,
+ * which uses the instruction itself.
  *
  * Threads: any. No function is a cancellation point.
  */
@@ -33,7 +34,7 @@
 
 #if TCM_SYSCALL_RAW
 
-/* The result, or the error's number, negative; errno stays. */
+/* Returns the result or the negated number of the error; errno is unchanged. */
 static inline long tcm_syscall_of(long number, long a, long b, long c, long d,
                                   long e, long f) {
 #if defined(__x86_64__)
@@ -63,7 +64,7 @@ static inline long tcm_syscall_of(long number, long a, long b, long c, long d,
 #endif
 }
 
-/* The result in the form of syscall(). */
+/* Converts such a result to that of syscall(): -1 and errno. */
 static inline long tcm_syscall_result(long result) {
     if (TCM_LIKELY(result >= 0 || result < -4095))
         return result;
@@ -74,20 +75,21 @@ static inline long tcm_syscall_result(long result) {
 #define TCM_SYSCALL_PAD(n, a, b, c, d, e, f, ...)                              \
     tcm_syscall_result(tcm_syscall_of((n), (long)(a), (long)(b), (long)(c),    \
                                       (long)(d), (long)(e), (long)(f)))
-/* Number and arguments as for syscall(), and its result. */
+/* Takes the arguments of syscall() and returns its result. */
 #define tcm_syscall(...) TCM_SYSCALL_PAD(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
-/* The call NAME, whose function in the C library takes the same arguments. */
+/* System call NAME, if the C library's function of that name takes the same
+   arguments. */
 #define tcm_call(name, ...) tcm_syscall(SYS_##name, __VA_ARGS__)
 
-#define tcm_fstatat(...)           tcm_call(newfstatat, __VA_ARGS__)
-#define tcm_getrlimit(what, limit) tcm_call(prlimit64, 0, what, NULL, limit)
+#define tcm_fstatat(...)            tcm_call(newfstatat, __VA_ARGS__)
+#define tcm_getrlimit(which, limit) tcm_call(prlimit64, 0, which, NULL, limit)
 
 #else
 
-#define tcm_syscall(...)           syscall(__VA_ARGS__)
-#define tcm_call(name, ...)        name(__VA_ARGS__)
-#define tcm_fstatat(...)           fstatat(__VA_ARGS__)
-#define tcm_getrlimit(what, limit) getrlimit(what, limit)
+#define tcm_syscall(...)            syscall(__VA_ARGS__)
+#define tcm_call(name, ...)         name(__VA_ARGS__)
+#define tcm_fstatat(...)            fstatat(__VA_ARGS__)
+#define tcm_getrlimit(which, limit) getrlimit(which, limit)
 
 #endif
 

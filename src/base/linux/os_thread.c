@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static void wait(uint32_t *word, int operation, uint32_t expected,
-                 uint64_t timeout_ns) {
+static void futex_wait(uint32_t *word, int operation, uint32_t expected,
+                       uint64_t timeout_ns) {
     TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0);
     int saved = errno;
     struct timespec ts;
@@ -25,7 +25,7 @@ static void wait(uint32_t *word, int operation, uint32_t expected,
     errno = saved;
 }
 
-static void wake(uint32_t *word, int operation, int count) {
+static void futex_wake(uint32_t *word, int operation, int count) {
     TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0 && count > 0);
     int saved = errno;
     tcm_syscall(SYS_futex, word, operation, count, NULL, NULL, 0);
@@ -33,24 +33,24 @@ static void wake(uint32_t *word, int operation, int count) {
 }
 
 void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
-    wait(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns);
+    futex_wait(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns);
 }
 
 void tcm_futex_wake(uint32_t *word, int count) {
-    wake(word, FUTEX_WAKE_PRIVATE, count);
+    futex_wake(word, FUTEX_WAKE_PRIVATE, count);
 }
 
 void tcm_futex_wait_shared(uint32_t *word, uint32_t expected,
                            uint64_t timeout_ns) {
-    wait(word, FUTEX_WAIT, expected, timeout_ns);
+    futex_wait(word, FUTEX_WAIT, expected, timeout_ns);
 }
 
 void tcm_futex_wake_shared(uint32_t *word, int count) {
-    wake(word, FUTEX_WAKE, count);
+    futex_wake(word, FUTEX_WAKE, count);
 }
 
-/* struct sched_attr, which not every C library has. */
-struct slice {
+/* The kernel's struct sched_attr, which not every C library declares. */
+struct sched_attributes {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
@@ -59,9 +59,9 @@ struct slice {
 };
 
 void tcm_os_short_slice(void) {
-    struct slice s = {.size = sizeof(s)};
+    struct sched_attributes s = {.size = sizeof(s)};
     if (tcm_syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) != 0 ||
-        s.policy != 0)
+        s.policy != SCHED_OTHER)
         return;
     s.size = sizeof(s);
     s.runtime_ns = 100000;
