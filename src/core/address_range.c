@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where address space is scarce (RLIMIT_AS, small address spaces) ranges are
- * shorter, so that the program itself can still map memory. In a process with a
- * fixed address layout the ranges are at fixed addresses too: the kernel's
- * choice depends on the other mappings, which differ between the libraries.
+ * Ranges are shorter where address space is scarce (RLIMIT_AS, small address
+ * spaces), so that the program itself can still map memory. In a process with a
+ * fixed address layout they are at fixed addresses: the kernel's choice depends
+ * on the other mappings, which differ between the two libraries.
  */
 #include "core/address_range.h"
 #include "base/atomic.h"
@@ -18,9 +18,9 @@
 
 #define RANGE_MAX TCM_CLASS_MAP_RANGE
 #define RANGE_MIN TCM_GROW_STEP
-#define CUT       ((size_t)4 << 30) /* range of a shard but the first */
-/* High end of a full first range, for the leaves of its page map and for
-   records: what the heap needs to use it is reserved with it. */
+#define CUT_BYTES ((size_t)4 << 30) /* a range of a shard other than 0 */
+/* High end of a full first range: the leaves of its page map and the records.
+   All addresses that the heap needs to use the range are reserved with it. */
 #define RECORDS     ((size_t)4 << 30)
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
@@ -57,19 +57,34 @@ static bool range_is_valid(const struct tcm_range *range) {
            range->committed % TCM_GROW_STEP == 0;
 }
 
-/* The range that was filled in behind the others joins them. */
-static void publish(struct tcm_range_table *table) {
+/* True if no two ranges of TABLE overlap, with the one behind the last. */
+static bool ranges_are_apart(const struct tcm_range_table *table) {
+    for (uint32_t i = 0; i <= table->count; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            const struct tcm_range *a = &table->range[i];
+            const struct tcm_range *b = &table->range[j];
+            if (a->start < b->start + b->length &&
+                b->start < a->start + a->length)
+                return false;
+        }
+    return true;
+}
+
+/* Adds the range that the caller has filled in behind the last one. */
+static void publish_range(struct tcm_range_table *table) {
     TCM_ASSERT(range_is_valid(&table->range[table->count]));
-    /* Publishes the range; pairs with the loads of threads that look at all
-       ranges with the lock of a shard alone. */
+    TCM_ASSERT_SLOW(ranges_are_apart(table));
+    /* Publishes the range; pairs with the loads of threads that walk all ranges
+       with only the lock of a shard. */
     tcm_store_release(&table->count, table->count + 1);
 }
 
 /*
- * Where the next range of TABLE is asked for, or NULL. The first is the aligned
- * one below the C library, where the kernel maps too: as random as its choice,
- * and nearly always free. So one call of mmap does, where finding an aligned
- * place takes three. In a static program there is nothing below.
+ * Preferred address of the next range of TABLE, or NULL. For the first range it
+ * is the aligned place below the C library, where the kernel maps too: as
+ * random as the kernel's choice, and nearly always free. So one call of mmap
+ * suffices, where the search for an aligned place takes three. In a static
+ * program there is nothing below.
  */
 static void *place_of_next(const struct tcm_range_table *table, size_t length,
                            size_t align) {
@@ -81,21 +96,22 @@ static void *place_of_next(const struct tcm_range_table *table, size_t length,
     return table->count == 0 && here > length ? (void *)(here - length) : NULL;
 }
 
-/* The range that begins at START has its records at PLACE. */
+/* Places the page map's leaves and the records of the range at START at PLACE.
+ */
 static void place_records(void *start, char *place) {
     size_t leaves = RANGE_MAX >> TCM_ROOT_SHIFT;
     TCM_STATIC_ASSERT((RANGE_MAX >> TCM_ROOT_SHIFT) *
                                   sizeof(struct tcm_page_leaf) +
                               TCM_META_PLACES <=
                           RECORDS,
-                      "they fit");
+                      "leaves and records fit");
     tcm_page_map_place(start, place, leaves);
     tcm_meta_place(place + leaves * sizeof(struct tcm_page_leaf));
 }
 
-static bool reserve(struct tcm_range_table *table, size_t length) {
+static bool reserve_range(struct tcm_range_table *table, size_t length) {
     TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
-    /* Alignment to a power of two; an odd length gets that of the one below. */
+    /* A range is aligned to the power of two at or below its length. */
     size_t align = (size_t)1 << tcm_log2_floor(length);
     void *place = place_of_next(table, length, align);
     if (align > RANGE_MAX)
@@ -118,27 +134,29 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
         range->length -= TCM_CLASS_MAP_BYTES + RECORDS;
         place_records(start, (char *)start + RANGE_MAX - RECORDS);
     }
-    publish(table);
+    publish_range(table);
     return true;
 }
 
-/* Makes the high end of the first range one of SHARD. The first range keeps
-   half of what it had room for. */
-static bool cut_off(struct tcm_range_table *table, uint32_t shard) {
+/* Cuts a range for SHARD off the high end of the first range, which keeps at
+   least half of its room. false: the first range is too small or too full. */
+static bool cut_range(struct tcm_range_table *table, uint32_t shard) {
     struct tcm_range *first = &table->range[0];
     if (table->count == 0 || table->count == TCM_MAX_RANGES ||
-        (first->length - first->committed) / 2 < CUT)
+        (first->length - first->committed) / 2 < CUT_BYTES)
         return false;
-    first->length -= CUT;
-    table->range[table->count] = (struct tcm_range){
-        .start = first->start + first->length, .length = CUT, .shard = shard};
-    publish(table);
+    first->length -= CUT_BYTES;
+    table->range[table->count] =
+        (struct tcm_range){.start = first->start + first->length,
+                           .length = CUT_BYTES,
+                           .shard = shard};
+    publish_range(table);
     return true;
 }
 
 void tcm_range_init(struct tcm_range_table *table) {
     if (table->count == 0)
-        (void)reserve(table, wanted_length(table));
+        (void)reserve_range(table, wanted_length(table));
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
@@ -150,18 +168,19 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
             return (int)i;
     }
     if (shard != 0)
-        return bytes <= CUT && cut_off(table, shard) ? (int)table->count - 1
-                                                     : -1;
+        return bytes <= CUT_BYTES && cut_range(table, shard)
+                   ? (int)table->count - 1
+                   : -1;
     if (table->count == TCM_MAX_RANGES || bytes >> TCM_ADDRESS_BITS)
         return -1;
     size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
     size_t length = wanted_length(table);
     while (length >= RANGE_MIN && length >= least) {
-        if (reserve(table, length))
+        if (reserve_range(table, length))
             return (int)table->count - 1;
         length /= 2;
     }
-    if (reserve(table, least))
+    if (reserve_range(table, least))
         return (int)table->count - 1;
     return -1;
 }

@@ -2,21 +2,22 @@
 /*
  * The heap's address ranges: reserved ahead without memory, then given access
  * from the low end up, in multiples of TCM_GROW_STEP. A range belongs to one
- * shard of the page heap. Those of shard 0 are reserved one by one; those of
- * the others are cut off the high end of the first.
+ * shard of the page heap. Ranges of shard 0 are reserved one by one; ranges of
+ * other shards are cut off the high end of the first range.
  *
  * Invariants: start and committed part of a range are multiples of
  * TCM_GROW_STEP. Reservations are aligned to their length where that is a power
  * of two, so that offsets are aligned as addresses are. Ranges are numbered in
- * the order in which they were made. The first one begins with the class map
- * (page_map.h) if it has full length, and ends with addresses for leaves of
- * the page map and for records; start and length are of the rest.
+ * the order in which they were made. If the first range has full length, it
+ * begins with the class map (page_map.h) and ends with addresses for leaves of
+ * the page map and for records; start and length are those of the part between.
  *
- * Threads: the table is changed by the thread that makes the heap grow, with
- * the growth lock, `committed` also with the lock of the range's shard. So
- * either lock is enough to read it. start and shard never change, and a range
- * is complete before the count says that it is there: the owner of a block in
- * it, who was handed the block later, needs no lock to read them.
+ * Threads: the thread that makes the heap grow changes the table, with the
+ * growth lock held. It changes `committed` with the lock of the range's shard
+ * held too, so either lock is enough to read that. start and shard never
+ * change, and a range is complete before `count` includes it. So the owner of a
+ * block, which was handed out later, reads start and shard of its range without
+ * a lock.
  */
 #ifndef TCM_CORE_ADDRESS_RANGE_H
 #define TCM_CORE_ADDRESS_RANGE_H
@@ -34,8 +35,8 @@ struct tcm_range {
 
 struct tcm_range_table {
     uint32_t count;
-    /* RLIMIT_AS when the first range was made; UINT64_MAX: none. Then it is not
-       asked for again: a program may have confined itself since
+    /* RLIMIT_AS when the first range was made. If it was UINT64_MAX (none), it
+       is not read again: the program may have confined itself since
        (doc/containers.md). */
     uint64_t address_limit;
     struct tcm_range range[TCM_MAX_RANGES];
@@ -58,8 +59,8 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
    room, or the system has no memory. */
 bool tcm_range_commit(const struct tcm_range *range, size_t bytes);
 
-/* Unmaps the newest range, unless part of it is committed or it is the first,
-   or a part of that. */
+/* Unmaps the newest range, unless part of it is committed, or it is the first
+   range or was cut off that. */
 void tcm_range_drop_unused(struct tcm_range_table *table);
 
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {

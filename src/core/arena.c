@@ -50,8 +50,7 @@ static struct chunk *chunk_after(struct chunk *c) {
     return chunk_at(c, c->size);
 }
 
-/* Tells whether C, in no list or in one, is between chunks that agree with it.
-   */
+/* True if C and its neighbours agree about their sizes. */
 static bool chunk_is_valid(struct chunk *c) {
     const struct chunk *before = (struct chunk *)((char *)c - c->before);
     return c->size >= 2 * HEADER && c->size % HEADER == 0 &&
@@ -59,7 +58,7 @@ static bool chunk_is_valid(struct chunk *c) {
            (c->before == 0 || before->size == c->before);
 }
 
-static void list_add(struct chunk *c) {
+static void free_list_add(struct chunk *c) {
     tcm_lock_assert_held(&arena_lock);
     TCM_ASSERT(chunk_is_valid(c));
     c->magic = MAGIC_FREE;
@@ -70,7 +69,7 @@ static void list_add(struct chunk *c) {
     free_list = c;
 }
 
-static void list_remove(struct chunk *c) {
+static void free_list_remove(struct chunk *c) {
     tcm_lock_assert_held(&arena_lock);
     TCM_ASSERT(c->magic == MAGIC_FREE && chunk_is_valid(c));
     TCM_ASSERT(c->prev == NULL ? free_list == c : c->prev->next == c);
@@ -83,7 +82,7 @@ static void list_remove(struct chunk *c) {
         c->next->prev = c->prev;
 }
 
-/* A new piece with one free chunk of at least SIZE. */
+/* Adds a piece with one free chunk of at least SIZE. false: out of memory. */
 static bool add_piece(size_t size) {
     size_t page = tcm_max_u64(tcm_os_page_size(), TCM_PAGE_SIZE);
     size_t bytes;
@@ -114,13 +113,13 @@ static bool add_piece(size_t size) {
     end->magic = MAGIC_END;
     end->size = 0;
     end->before = c->size;
-    list_add(c);
+    free_list_add(c);
     return true;
 }
 
 /* Shortens C, which is in no list, to SIZE; the rest becomes a free chunk if it
    has room for a block. */
-static void cut(struct chunk *c, size_t size) {
+static void chunk_cut(struct chunk *c, size_t size) {
     size_t rest = c->size - size;
     if (rest < 2 * HEADER)
         return;
@@ -130,12 +129,12 @@ static void cut(struct chunk *c, size_t size) {
     tail->before = size;
     tail->piece_next = NULL;
     chunk_after(tail)->before = rest;
-    list_add(tail);
+    free_list_add(tail);
 }
 
-/* Offset in C of a chunk of SIZE whose block is aligned to ALIGN; SIZE_MAX: it
-   does not fit. The offset is 0 or leaves room for a chunk before it. */
-static size_t place_in(struct chunk *c, size_t size, size_t align) {
+/* Offset in C of a chunk of SIZE whose block is aligned to ALIGN; SIZE_MAX: no
+   room. The offset is 0 or leaves room for a chunk before it. */
+static size_t chunk_place(struct chunk *c, size_t size, size_t align) {
     uintptr_t block = (uintptr_t)c + HEADER;
     uintptr_t aligned = tcm_align_up(block, align);
     if (aligned != block && aligned - block < 2 * HEADER)
@@ -144,12 +143,12 @@ static size_t place_in(struct chunk *c, size_t size, size_t align) {
     return offset <= c->size && c->size - offset >= size ? offset : SIZE_MAX;
 }
 
-static struct chunk *take_locked(size_t size, size_t align) {
+static struct chunk *take_chunk_locked(size_t size, size_t align) {
     for (struct chunk *c = free_list; c != NULL; c = c->next) {
-        size_t offset = place_in(c, size, align);
+        size_t offset = chunk_place(c, size, align);
         if (offset == SIZE_MAX)
             continue;
-        list_remove(c);
+        free_list_remove(c);
         if (offset != 0) {
             struct chunk *head = c;
             c = chunk_at(head, offset);
@@ -158,9 +157,9 @@ static struct chunk *take_locked(size_t size, size_t align) {
             c->piece_next = NULL;
             chunk_after(c)->before = c->size;
             head->size = offset;
-            list_add(head);
+            free_list_add(head);
         }
-        cut(c, size);
+        chunk_cut(c, size);
         c->magic = MAGIC_USED;
         TCM_ASSERT(chunk_is_valid(c) && c->size >= size);
         TCM_ASSERT(((uintptr_t)c + HEADER) % align == 0);
@@ -180,9 +179,9 @@ void *tcm_arena_alloc(size_t size, size_t align) {
     if (tcm_add_overflows(size, align + 2 * HEADER, &most))
         return NULL;
     tcm_lock(&arena_lock);
-    struct chunk *c = take_locked(size, align);
+    struct chunk *c = take_chunk_locked(size, align);
     if (c == NULL && add_piece(most))
-        c = take_locked(size, align);
+        c = take_chunk_locked(size, align);
     tcm_unlock(&arena_lock);
     return c == NULL ? NULL : (char *)c + HEADER;
 }
@@ -197,21 +196,21 @@ void tcm_arena_free(void *ptr) {
     TCM_ASSERT(chunk_is_valid(c));
     struct chunk *after = chunk_after(c);
     if (after->magic == MAGIC_FREE) {
-        list_remove(after);
+        free_list_remove(after);
         after->magic = 0;
         c->size += after->size;
     }
     if (c->before != 0) {
         struct chunk *before = (struct chunk *)((char *)c - c->before);
         if (before->magic == MAGIC_FREE) {
-            list_remove(before);
+            free_list_remove(before);
             c->magic = 0;
             before->size += c->size;
             c = before;
         }
     }
     chunk_after(c)->before = c->size;
-    list_add(c);
+    free_list_add(c);
     tcm_unlock(&arena_lock);
 }
 

@@ -14,16 +14,16 @@ uint32_t tcm_cache_count;
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
-#define VICTIMS      8u /* looked at when budget is short */
+#define CACHES_ASKED 8u /* when budget is short */
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
 static struct tcm_dlist registry = {&registry, &registry};
-static struct tcm_dlist *next_victim = &registry;
+static struct tcm_dlist *last_asked = &registry;
 static int64_t total_budget = TOTAL_BUDGET;
 static int64_t unclaimed_budget = TOTAL_BUDGET;
 static uint64_t owed_total;
-static uint64_t gone_misses;
-static uint64_t gone_overflows;
+static uint64_t removed_misses;
+static uint64_t removed_overflows;
 static struct tcm_pool cache_pool =
     TCM_POOL_INIT(sizeof(struct tcm_thread_cache));
 static struct tcm_pool region_pool[TCM_MAX_REGION_LOG + 1];
@@ -55,13 +55,13 @@ struct tcm_thread_cache *tcm_registry_get_cache(void) {
     return cache;
 }
 
-static void count_users(int32_t change) {
+static void count_caches(int32_t change) {
     tcm_lock_assert_held(&registry_lock);
     TCM_ASSERT(change > 0 || tcm_cache_count != 0);
     tcm_store_relaxed(&tcm_cache_count, tcm_cache_count + (uint32_t)change);
 }
 
-/* The budget of each cache that no other can take. */
+/* Budget of each cache that other caches cannot take. */
 static uint64_t least_budget(void) {
     uint64_t share = (uint64_t)total_budget;
     if (tcm_cache_count > 1)
@@ -69,49 +69,50 @@ static uint64_t least_budget(void) {
     return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
 }
 
-/* Tells whether budgets and debts of all caches are those that are counted. */
-static bool sums_are_right(void) {
+/* True if the caches' budgets, debts and number add up to the totals. */
+static bool sums_are_valid(void) {
     int64_t budgets = unclaimed_budget;
     uint64_t owed = 0;
-    uint32_t users = 0;
+    uint32_t caches = 0;
     tcm_lock_assert_held(&registry_lock);
     for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next) {
         const struct tcm_thread_cache *cache =
             TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
         budgets += (int64_t)cache->budget_bytes;
         owed += cache->owed_bytes;
-        users++;
+        caches++;
     }
     return budgets == total_budget && owed == owed_total &&
-           users == tcm_cache_count;
+           caches == tcm_cache_count;
 }
 
-/* Bound on what all caches owe, unless the total itself is lowered. */
+/* Bound on the debt of all caches, unless the total itself is lowered. */
 static uint64_t debt_limit(void) {
     return (uint64_t)total_budget / 2;
 }
 
 /* Capacity of CACHE beyond BUDGET. */
-static uint64_t excess(const struct tcm_thread_cache *cache, uint64_t budget) {
+static uint64_t capacity_beyond(const struct tcm_thread_cache *cache,
+                                uint64_t budget) {
     uint64_t held = tcm_load_relaxed(&cache->capacity_bytes);
     return held > budget ? held - budget : 0;
 }
 
 /* Takes up to BYTES from CACHE's budget, which stays at least the least one.
-   The cache shrinks in its next slow path; until then it owes its excess, and
-   all caches together may owe LIMIT. */
-static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
-                    uint64_t limit) {
+   Returns the bytes taken. The cache shrinks in its next slow path; until then
+   it owes its excess capacity. The debt of all caches stays at most LIMIT. */
+static uint64_t take_budget(struct tcm_thread_cache *cache, uint64_t bytes,
+                            uint64_t limit) {
     tcm_lock_assert_held(&registry_lock);
     TCM_ASSERT(owed_total >= cache->owed_bytes);
     uint64_t have = cache->budget_bytes, least = least_budget();
     uint64_t take = tcm_min_u64(bytes, have > least ? have - least : 0);
     uint64_t others = owed_total - cache->owed_bytes;
     uint64_t may_owe = others < limit ? limit - others : 0;
-    uint64_t owes = excess(cache, have - take);
+    uint64_t owes = capacity_beyond(cache, have - take);
     if (owes > may_owe) {
         take -= tcm_min_u64(take, owes - may_owe);
-        owes = excess(cache, have - take);
+        owes = capacity_beyond(cache, have - take);
     }
     if (take == 0)
         return 0;
@@ -122,7 +123,7 @@ static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
     return take;
 }
 
-void tcm_registry_settle(struct tcm_thread_cache *cache) {
+void tcm_registry_end_debt(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
     TCM_ASSERT(owed_total >= cache->owed_bytes);
     owed_total -= cache->owed_bytes;
@@ -130,44 +131,44 @@ void tcm_registry_settle(struct tcm_thread_cache *cache) {
     tcm_unlock(&registry_lock);
 }
 
-/* The next cache in turn; NULL once in each round. */
-static struct tcm_thread_cache *turn(void) {
+/* The next cache in cyclic order; NULL once in each round. */
+static struct tcm_thread_cache *next_in_turn(void) {
     tcm_lock_assert_held(&registry_lock);
-    next_victim = next_victim->next;
-    return next_victim == &registry
+    last_asked = last_asked->next;
+    return last_asked == &registry
                ? NULL
-               : TCM_CONTAINER_OF(next_victim, struct tcm_thread_cache, link);
+               : TCM_CONTAINER_OF(last_asked, struct tcm_thread_cache, link);
 }
 
-/* A new cache gets the least budget even if none is unclaimed; then a few
-   others in turn give what they have above the least. */
+/* A new cache gets the least budget even if that much is not unclaimed; then a
+   few other caches in turn give what they have above the least. */
 void tcm_registry_add(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
-    count_users(1);
+    count_caches(1);
     cache->budget_bytes = least_budget();
     unclaimed_budget -= (int64_t)cache->budget_bytes;
-    for (unsigned i = 0; i < VICTIMS && unclaimed_budget < 0; i++) {
-        struct tcm_thread_cache *victim = turn();
-        if (victim != NULL)
-            unclaimed_budget +=
-                (int64_t)rob(victim, (uint64_t)-unclaimed_budget, debt_limit());
+    for (unsigned i = 0; i < CACHES_ASKED && unclaimed_budget < 0; i++) {
+        struct tcm_thread_cache *giver = next_in_turn();
+        if (giver != NULL)
+            unclaimed_budget += (int64_t)take_budget(
+                giver, (uint64_t)-unclaimed_budget, debt_limit());
     }
     tcm_dlist_push_back(&registry, &cache->link);
-    TCM_ASSERT_SLOW(sums_are_right());
+    TCM_ASSERT_SLOW(sums_are_valid());
     tcm_unlock(&registry_lock);
 }
 
 void tcm_registry_remove(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
-    if (next_victim == &cache->link)
-        next_victim = cache->link.prev;
+    if (last_asked == &cache->link)
+        last_asked = cache->link.prev;
     tcm_dlist_remove(&cache->link);
-    count_users(-1);
+    count_caches(-1);
     unclaimed_budget += (int64_t)cache->budget_bytes;
-    gone_misses += cache->misses;
-    gone_overflows += cache->overflows;
+    removed_misses += cache->misses;
+    removed_overflows += cache->overflows;
     owed_total -= cache->owed_bytes;
-    TCM_ASSERT_SLOW(sums_are_right());
+    TCM_ASSERT_SLOW(sums_are_valid());
     tcm_pool_put(&cache_pool, cache);
     tcm_unlock(&registry_lock);
 }
@@ -182,25 +183,26 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
         if (cache == own || !tcm_load_relaxed(&cache->attached))
             continue;
         tcm_dlist_remove(at);
-        count_users(-1);
+        count_caches(-1);
         unclaimed_budget += (int64_t)cache->budget_bytes;
-        gone_misses += cache->misses;
-        gone_overflows += cache->overflows;
+        removed_misses += cache->misses;
+        removed_overflows += cache->overflows;
         owed_total -= cache->owed_bytes;
         tcm_pool_put(&cache_pool, cache);
     }
-    next_victim = &registry;
-    TCM_ASSERT_SLOW(sums_are_right());
+    last_asked = &registry;
+    TCM_ASSERT_SLOW(sums_are_valid());
 }
 
-/* Takes budget from the next cache in turn that has more than the least. */
-static uint64_t rob_a_cache(const struct tcm_thread_cache *cache,
-                            uint64_t bytes) {
-    for (unsigned i = 0; i < VICTIMS; i++) {
-        struct tcm_thread_cache *victim = turn();
-        uint64_t got = victim == NULL || victim == cache
+/* Takes budget from the next cache in turn that has more than the least.
+   Returns the bytes taken. */
+static uint64_t take_budget_in_turn(const struct tcm_thread_cache *cache,
+                                    uint64_t bytes) {
+    for (unsigned i = 0; i < CACHES_ASKED; i++) {
+        struct tcm_thread_cache *giver = next_in_turn();
+        uint64_t got = giver == NULL || giver == cache
                            ? 0
-                           : rob(victim, bytes, debt_limit());
+                           : take_budget(giver, bytes, debt_limit());
         if (got != 0)
             return got;
     }
@@ -216,10 +218,10 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
         unclaimed_budget -= (int64_t)want;
         got = want;
     } else {
-        got = rob_a_cache(cache, want);
+        got = take_budget_in_turn(cache, want);
     }
     tcm_store_relaxed(&cache->budget_bytes, cache->budget_bytes + got);
-    TCM_ASSERT_SLOW(sums_are_right());
+    TCM_ASSERT_SLOW(sums_are_valid());
     tcm_unlock(&registry_lock);
     return got >= bytes;
 }
@@ -235,10 +237,10 @@ void tcm_registry_set_budget(uint64_t bytes) {
     for (; at != &registry && unclaimed_budget < 0; at = at->next) {
         struct tcm_thread_cache *cache =
             TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
-        unclaimed_budget +=
-            (int64_t)rob(cache, (uint64_t)-unclaimed_budget, UINT64_MAX);
+        unclaimed_budget += (int64_t)take_budget(
+            cache, (uint64_t)-unclaimed_budget, UINT64_MAX);
     }
-    TCM_ASSERT_SLOW(sums_are_right());
+    TCM_ASSERT_SLOW(sums_are_valid());
     tcm_unlock(&registry_lock);
 }
 
@@ -274,20 +276,20 @@ void tcm_registry_shut_all(void) {
 }
 
 /*
- * Reads a pointer of a cache that may be in use. Its owner's fast path stores
- * it plainly, on purpose: no compiler splits a pointer's store or this load.
- * Hidden from the thread sanitizer.
+ * Reads a pointer of a cache that may be in use. The fast path of the cache's
+ * thread stores it plainly, on purpose: no compiler splits the store of a
+ * pointer, or this load. Hidden from the thread sanitizer.
  */
 static __attribute__((no_sanitize("thread"), noinline)) uintptr_t
-read_place(struct tcm_entry *const *place) {
+read_entry_pointer(struct tcm_entry *const *place) {
     return (uintptr_t) * (struct tcm_entry *const volatile *)place;
 }
 
 /* The two pointers may be of different moments, hence the bound. */
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
                            unsigned size_class) {
-    uintptr_t top = read_place(&cache->bin[size_class].top);
-    uintptr_t base = read_place(&cache->cold[size_class].base);
+    uintptr_t top = read_entry_pointer(&cache->bin[size_class].top);
+    uintptr_t base = read_entry_pointer(&cache->cold[size_class].base);
     uint64_t count = (top - base) / sizeof(struct tcm_entry);
     return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
 }
@@ -306,8 +308,8 @@ void tcm_registry_totals(struct tcm_registry_totals *out) {
     *out = (struct tcm_registry_totals){0, 0, 0, 0};
     tcm_registry_each(add_totals, out);
     tcm_lock(&registry_lock);
-    out->misses += gone_misses;
-    out->overflows += gone_overflows;
+    out->misses += removed_misses;
+    out->overflows += removed_overflows;
     tcm_unlock(&registry_lock);
 }
 

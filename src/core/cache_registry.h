@@ -18,26 +18,27 @@
 struct tcm_entry;
 struct tcm_thread_cache;
 
-/* Budget of each cache that no other can take: if the total is enough for it,
-   and in any case. */
+/* Budget of each cache that other caches cannot take: where the total suffices
+   for it, and in any case. */
 #define TCM_MIN_CACHE_BUDGET   ((uint64_t)512 << 10)
 #define TCM_LEAST_CACHE_BUDGET ((uint64_t)32 << 10)
-/* Budget is claimed in such pieces at least. */
+/* Smallest part of the budget that is claimed at once. */
 #define TCM_CACHE_BUDGET_STEP ((uint64_t)64 << 10)
 
-/* Bins live in regions of 2^LOG entries. */
+/* Largest LOG of a region: bins lie in regions of 2^LOG entries. */
 #define TCM_MAX_REGION_LOG 10
 
 void tcm_registry_init(void);
 
+/* A region of 2^LOG entries; NULL: out of memory. */
 struct tcm_entry *tcm_registry_get_region(unsigned log);
 void tcm_registry_put_region(unsigned log, struct tcm_entry *entries);
 
-/* Memory for a cache, not yet in the registry. */
+/* Memory for a cache, which is not yet in the registry. NULL: out of memory. */
 struct tcm_thread_cache *tcm_registry_get_cache(void);
-/* Enters a cache, with the least budget. */
+/* Adds a cache to the registry, with the least budget. */
 void tcm_registry_add(struct tcm_thread_cache *cache);
-/* Takes an empty cache out and its memory back. */
+/* Removes an empty cache from the registry and frees its memory. */
 void tcm_registry_remove(struct tcm_thread_cache *cache);
 
 /* Called in the child of fork with the registry lock held: removes the caches
@@ -46,11 +47,12 @@ void tcm_registry_remove(struct tcm_thread_cache *cache);
 void tcm_registry_forget_others(const struct tcm_thread_cache *own);
 
 /* Raises the budget of CACHE by at least BYTES: from the unclaimed part, else
-   from another cache. false: by less, perhaps by nothing. */
+   from another cache. false: raised by less, perhaps by nothing. */
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
 
-/* CACHE, from which owed_bytes were taken, is within its budget again. */
-void tcm_registry_settle(struct tcm_thread_cache *cache);
+/* Ends the debt of CACHE (owed_bytes), whose capacity is within its budget
+   again. */
+void tcm_registry_end_debt(struct tcm_thread_cache *cache);
 
 /* Bound on the budgets of all caches together; each cache keeps a minimum. */
 void tcm_registry_set_budget(uint64_t bytes);
@@ -70,7 +72,8 @@ void tcm_registry_totals(struct tcm_registry_totals *out);
 void tcm_registry_each(void (*visit)(struct tcm_thread_cache *, void *),
                        void *argument);
 
-/* Objects of CLASS in CACHE, which its thread may be changing. */
+/* Number of objects of CLASS in CACHE. The thread of CACHE may be changing it.
+ */
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
                            unsigned size_class);
 

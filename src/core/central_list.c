@@ -6,7 +6,7 @@
 #include "core/page_heap.h"
 #include "core/page_map.h"
 
-#define AHEAD 4u /* objects between a span's prefetch and its use */
+#define PREFETCH_AHEAD 4u /* objects between a span's prefetch and its use */
 
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
@@ -31,7 +31,7 @@ static struct tcm_central *lock_class(unsigned size_class) {
 }
 
 /* Counters have one writer at a time, the lock's holder. */
-static void count(uint64_t *counter, uint64_t n) {
+static void add_to_counter(uint64_t *counter, uint64_t n) {
     tcm_store_relaxed(counter, *counter + n);
 }
 
@@ -49,8 +49,7 @@ static uint64_t page_entry(const struct tcm_span *span, size_t page) {
     return entry | (uint64_t)(uintptr_t)(span->words + first);
 }
 
-static void give_back_table(struct tcm_central *central,
-                            struct tcm_span *span) {
+static void free_table(struct tcm_central *central, struct tcm_span *span) {
     tcm_lock_assert_held(&central->lock);
     if (!tcm_object_words || span->words == NULL)
         return;
@@ -120,14 +119,15 @@ uint64_t *tcm_object_word_or_none(const void *object) {
 /* ------------------------------------------------------------------------ */
 /* Spans                                                                    */
 
-/* Buckets by quarters of the objects that are free. */
+/* Bucket of SPAN, by quarters: the share of its objects that are free. */
 static unsigned bucket_of(const struct tcm_span *span) {
     TCM_ASSERT(span->free_count != 0 && span->free_count <= span->objects);
     uint64_t scale = tcm_class[span->size_class].bucket_scale;
     return (unsigned)(((span->free_count - 1u) * scale) >> 32);
 }
 
-/* Puts SPAN, which is in no list and has free objects, where it belongs. */
+/* Adds SPAN, which is in no list and has free objects, to the list of its
+   bucket. */
 static void list_insert(struct tcm_central *central, struct tcm_span *span) {
     tcm_lock_assert_held(&central->lock);
     TCM_ASSERT(span->size_class == class_of(central) &&
@@ -163,29 +163,29 @@ static struct tcm_span *make_span(unsigned size_class) {
     return span;
 }
 
-/* SPAN, new, joins the list. */
+/* Adds the new span SPAN to CENTRAL. */
 static void add_span(struct tcm_central *central, struct tcm_span *span) {
     TCM_ASSERT(span->state == TCM_SPAN_MOVING);
     TCM_ASSERT(span->free_count == span->objects);
     /* Threads with a neighbouring span read whether this one is free. */
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
     list_insert(central, span);
-    count(&central->span_count, 1);
-    count(&central->free_objects, span->objects);
+    add_to_counter(&central->span_count, 1);
+    add_to_counter(&central->free_objects, span->objects);
 }
 
-/* SPAN, in no list and with all objects free, leaves CENTRAL. It becomes the
-   first of CHAIN, of which no other thread knows. */
+/* Removes SPAN, which is in no list and has all objects free, from CENTRAL.
+   Puts it in front of CHAIN, of which no other thread knows. */
 static void remove_span(struct tcm_central *central, struct tcm_span *span,
                         struct tcm_span **chain) {
     TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
     TCM_ASSERT(span->free_count == span->objects);
     TCM_ASSERT(central->span_count != 0 &&
                central->free_objects >= span->objects);
-    give_back_table(central, span);
+    free_table(central, span);
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_MOVING);
-    count(&central->span_count, -(uint64_t)1);
-    count(&central->free_objects, -(uint64_t)span->objects);
+    add_to_counter(&central->span_count, -(uint64_t)1);
+    add_to_counter(&central->free_objects, -(uint64_t)span->objects);
     span->left = *chain;
     *chain = span;
 }
@@ -206,8 +206,8 @@ static void free_spans(struct tcm_span *chain) {
     }
 }
 
-/* Tells whether as many bits are set in SPAN as free_count says, none of them
-   below first_word or beyond the last object. */
+/* True if free_count bits of SPAN are set, none of them below first_word or
+   beyond the last object. */
 static bool bits_are_counted(const struct tcm_span *span) {
     unsigned n = 0;
     for (unsigned w = 0; w < span->bit_words; w++) {
@@ -233,8 +233,8 @@ static struct tcm_span *fullest_span(struct tcm_central *central) {
 /* ------------------------------------------------------------------------ */
 /* Objects                                                                  */
 
-/* Keeps those of BITS, slots of SIZE bytes, that are in groups which fill whole
-   cache lines and are all free. Only for sizes below a line. */
+/* Returns the bits of BITS, slots of SIZE bytes, that lie in groups which fill
+   whole cache lines and are all set. Only for sizes below a line. */
 static uint64_t whole_lines(uint64_t bits, size_t size) {
     /* 2 slots of 32 fill a line, 4 of 16, 4 of 48 three lines, 8 of 8. */
     uint64_t first = 0x5555555555555555u;
@@ -256,15 +256,15 @@ static uint64_t whole_lines(uint64_t bits, size_t size) {
     return all;
 }
 
-/* A word with N ones, at least one, from bit LOW on. */
+/* Word with N ones, at least one, from bit LOW on. */
 static TCM_ALWAYS_INLINE uint64_t ones(unsigned low, unsigned n) {
     TCM_ASSERT(n != 0 && low + n <= 64);
     return ~(uint64_t)0 >> (64 - n) << low;
 }
 
-/* Puts the objects of BITS into OUT from place *GOT on, the lowest first, until
-   there are COUNT. BASE: the object of bit 0. Returns the bits that are left.
-   Mostly a few runs of neighbours, which cost two instructions each. */
+/* Writes the objects of BITS to OUT from index *GOT on, the lowest first, until
+   there are COUNT. BASE is the object of bit 0. Returns the bits that are left.
+   Usually the bits are a few runs, each of which costs few instructions. */
 static TCM_ALWAYS_INLINE uint64_t take_bits(uint64_t bits, uintptr_t base,
                                             size_t size, void **out,
                                             unsigned *got, unsigned count) {
@@ -285,8 +285,8 @@ static TCM_ALWAYS_INLINE uint64_t take_bits(uint64_t bits, uintptr_t base,
     return bits;
 }
 
-/* Takes up to COUNT objects of SPAN, which has as many, from whole free lines
-   only. */
+/* Takes up to COUNT objects of SPAN, which has that many, from lines that are
+   wholly free. Returns how many. */
 static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
     size_t size = tcm_class[span->size_class].size;
     unsigned got = 0;
@@ -301,10 +301,11 @@ static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
     return got;
 }
 
-/* Takes up to COUNT free objects of SPAN, the lowest. Where several threads may
-   ask and lines hold several objects, those from whole free lines come first:
-   the other objects of a line may be in use by another thread. */
-static unsigned take(struct tcm_span *span, void **out, unsigned count) {
+/* Takes up to COUNT free objects of SPAN, the lowest. Where several threads
+   allocate and a line holds several objects, objects of wholly free lines come
+   first: another thread may use the other objects of a line. */
+static unsigned take_objects(struct tcm_span *span, void **out,
+                             unsigned count) {
     size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
     unsigned got = 0;
@@ -339,8 +340,8 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
             tcm_unlock(&central->lock);
             span = make_span(size_class);
             tcm_lock(&central->lock);
-            /* Meanwhile other threads may have returned objects to fuller
-               spans; but the new span must not stay in a list with all its
+            /* Other threads may have returned objects to fuller spans
+               meanwhile; but the new span must not stay in a list with all its
                objects free, so it is used. */
             if (span != NULL)
                 add_span(central, span);
@@ -349,10 +350,10 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
         }
         if (span == NULL)
             break;
-        unsigned n = take(span, out + got, count_wanted - got);
+        unsigned n = take_objects(span, out + got, count_wanted - got);
         got += n;
         TCM_ASSERT(central->free_objects >= n);
-        count(&central->free_objects, -(uint64_t)n);
+        add_to_counter(&central->free_objects, -(uint64_t)n);
         if (span->free_count == 0) {
             tcm_dlist_remove(&span->link);
         } else if (bucket_of(span) != span->bucket) {
@@ -360,12 +361,12 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
             list_insert(central, span);
         }
     }
-    count(&central->fetches, 1);
+    add_to_counter(&central->fetches, 1);
     tcm_unlock(&central->lock);
     return got;
 }
 
-/* Ends the program. The lock is released first: a handler of SIGABRT that
+/* Ends the program. Gives the lock back first: a SIGABRT handler that
    allocates, as many do, must not wait for it. */
 static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
                                              const char *message,
@@ -375,7 +376,7 @@ static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
     tcm_die_pointer(message, object);
 }
 
-/* The span of OBJECT; dies if that is not of this class. */
+/* Span of OBJECT; dies if OBJECT is of no span of this class. */
 static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     struct tcm_span *span = tcm_page_span(object);
     if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
@@ -384,7 +385,7 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     return span;
 }
 
-/* Marks N slots from SLOT on as free; dies if one is. */
+/* Marks N slots from SLOT on as free; dies if one is free already. */
 static void mark_slots(struct tcm_central *central, struct tcm_span *span,
                        unsigned slot, unsigned n) {
     size_t size = tcm_class[span->size_class].size;
@@ -407,7 +408,7 @@ static void mark_slots(struct tcm_central *central, struct tcm_span *span,
     }
 }
 
-/* The slot of OBJECT; dies if none of SPAN begins there. */
+/* Slot of OBJECT; dies if no object of SPAN begins there. */
 static TCM_ALWAYS_INLINE unsigned slot_of(struct tcm_central *central,
                                           const struct tcm_span *span,
                                           void *object) {
@@ -419,8 +420,8 @@ static TCM_ALWAYS_INLINE unsigned slot_of(struct tcm_central *central,
     return (unsigned)slot;
 }
 
-/* Marks the first of N OBJECTS of SPAN and those that follow it at a distance
-   of STEP, the size or less the size. Returns how many. */
+/* Marks the first of the N OBJECTS, all of SPAN, and the objects that follow it
+   at distances of STEP, which is plus or minus their size. Returns how many. */
 static unsigned mark_run(struct tcm_central *central, struct tcm_span *span,
                          void *const *objects, unsigned n, uintptr_t step) {
     const struct tcm_class_info *info = &tcm_class[class_of(central)];
@@ -435,7 +436,8 @@ static unsigned mark_run(struct tcm_central *central, struct tcm_span *span,
     return run;
 }
 
-/* Marks OBJECTS in any order, up to N that are in SPAN. */
+/* Marks the first of the N OBJECTS and the following ones that are in SPAN, in
+   any order. Returns how many. */
 static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n, size_t used_bytes) {
     uintptr_t start = span->start;
@@ -460,8 +462,8 @@ static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
     return i;
 }
 
-/* Shortest run of adjacent objects worth marking as one; also how often one is
-   looked for. */
+/* Shortest run of adjacent objects worth marking as one; also the number of
+   objects between two checks for a run. */
 #define RUN_LEAST 8u
 
 /* +SIZE or -SIZE if the N OBJECTS look like an ascending or descending run
@@ -476,9 +478,9 @@ static uintptr_t step_of(void *const *objects, unsigned n, size_t size) {
     return even && (step == size || step == 0 - size) ? step : 0;
 }
 
-/* Marks the first objects of the N OBJECTS as free, at least one, up to the
+/* Marks the first of the N OBJECTS and the following ones as free, up to the
    first that is not in SPAN. Returns how many. Programs often free neighbours
-   one after the other, rising or falling; these are marked together. */
+   one after the other, ascending or descending; these are marked together. */
 static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n) {
     const struct tcm_class_info *info = &tcm_class[class_of(central)];
@@ -494,10 +496,10 @@ static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
     return i;
 }
 
-/* N objects of SPAN were marked free: moves it to the list of its new bucket,
-   or to *EMPTY. */
-static void settle(struct tcm_central *central, struct tcm_span *span,
-                   unsigned n, struct tcm_span **empty) {
+/* Counts N objects of SPAN that were marked free, and moves the span to the
+   list of its new bucket or to *EMPTY. */
+static void count_freed(struct tcm_central *central, struct tcm_span *span,
+                        unsigned n, struct tcm_span **empty) {
     bool listed = span->free_count != 0;
     tcm_lock_assert_held(&central->lock);
     TCM_ASSERT(span->free_count + n <= span->objects);
@@ -518,19 +520,19 @@ static void settle(struct tcm_central *central, struct tcm_span *span,
 void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
     struct tcm_central *central = lock_class(size_class);
     struct tcm_span *empty = NULL;
-    count(&central->free_objects, n);
+    add_to_counter(&central->free_objects, n);
     for (unsigned i = 0; i < n;) {
         struct tcm_span *span = span_of(central, objects[i]);
         unsigned same = mark_free(central, span, objects + i, n - i);
-        settle(central, span, same, &empty);
+        count_freed(central, span, same, &empty);
         i += same;
-        if (i + AHEAD < n) {
-            struct tcm_span *ahead = tcm_page_span(objects[i + AHEAD]);
+        if (i + PREFETCH_AHEAD < n) {
+            struct tcm_span *ahead = tcm_page_span(objects[i + PREFETCH_AHEAD]);
             if (ahead != NULL)
                 __builtin_prefetch(ahead, 1);
         }
     }
-    count(&central->returns, 1);
+    add_to_counter(&central->returns, 1);
     tcm_unlock(&central->lock);
     free_spans(empty);
 }

@@ -10,9 +10,9 @@
  * are all free goes back to the page heap at once.
  *
  * Threads: one lock per class, rank CENTRAL_LIST. It is not held while a span
- * comes from the page heap or goes back there, for which the system may be
- * asked: the span is MOVING then, known to one thread. A child that is forked
- * at that moment loses it.
+ * comes from the page heap or goes back there, because that may call the
+ * system: the span is MOVING then, known to one thread. A child that is forked
+ * at that moment loses the span.
  */
 #ifndef TCM_CORE_CENTRAL_LIST_H
 #define TCM_CORE_CENTRAL_LIST_H
@@ -39,8 +39,9 @@ extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
-/* Up to COUNT objects into OUT, lowest address first within a span, but those
-   that share a cache line with others last; fewer when memory is short. */
+/* Writes up to COUNT objects to OUT, lowest address first within a span, but
+   objects that share a cache line with others last. Returns how many: fewer
+   when memory is short. */
 unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
 /* Takes back COUNT objects. Dies on a pointer that is not an object in use of
    this class. */
@@ -53,18 +54,18 @@ void tcm_central_return(unsigned size_class, void *const *objects,
  * words have none: the functions do nothing. Threads: any, for a block that the
  * caller owns.
  */
-/* Address of the object word of PTR, the start of a block in use; its table is
-   made if MAKE. NULL: there is no table. Words of a new table and of a new
-   large block are 0. What a small object's word has when it is freed stays
-   there until it is allocated again, or its span goes. */
+/* Address of the object word of PTR, the start of a block in use. NULL: it has
+   no table. MAKE: the table is made if there is none. Words of a new table and
+   of a new large block are 0. The word of a freed small object stays until the
+   object is allocated again, or its span goes back to the page heap. */
 uint64_t *tcm_object_word(const void *ptr, bool make);
 
-/* The word of OBJECT, for an entry. tcm_no_word if there is no memory for a
-   table: fast paths store to a word without a check. */
+/* Word of OBJECT, for a bin's entry. It is tcm_no_word if there is no memory
+   for a table: fast paths store to a word without a check. */
 uint64_t *tcm_object_word_or_none(const void *object);
 extern uint64_t tcm_no_word;
 
-/* All locks of all classes, around fork. */
+/* The locks of all classes, around fork. */
 void tcm_central_lock_all(void);
 void tcm_central_unlock_all(void);
 

@@ -28,8 +28,8 @@
 
 #include "base/compiler.h"
 
-/* 1 in the tracing library: entries of bins carry the address of the object
-   word, and spans have tables. The addresses handed out do not depend on it. */
+/* 1 in the tracing library: bins' entries have the address of the object word,
+   and spans have tables. The addresses handed out do not depend on it. */
 #ifndef TCM_OBJECT_WORDS
 #define TCM_OBJECT_WORDS 0
 #endif

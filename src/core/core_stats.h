@@ -29,8 +29,8 @@ struct tcm_stats {
 #undef X
 };
 
-/* Counters of the page heap but for spans, which its shards count; the others
-   are 0 here. This one and tcm_page_stats are in run_set.c. */
+/* Counters of the page heap except for spans, which its shards count; the other
+   counters are 0 here. Defined in run_set.c, as is tcm_page_stats. */
 extern struct tcm_stats tcm_stats;
 
 /* Number of thread caches, set by their registry: with more than one, threads
@@ -47,23 +47,24 @@ struct tcm_page_stats {
 };
 extern struct tcm_page_stats tcm_page_stats;
 
-/* A counter of one shard, which has one writer at a time, the lock's holder. */
+/* Adds N to a counter of one shard, which has one writer at a time: the holder
+   of the shard's lock. */
 static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
     tcm_store_relaxed(counter, *counter + n);
 }
 
-/* A counter of what is rare, for all shards. */
+/* Adds N to a counter of rare events, which all shards share. */
 static inline void tcm_page_event(uint64_t *counter, uint64_t n) {
     (void)tcm_add_relaxed(counter, n);
 }
 
-/* BYTES of RELEASED pages come into use. */
+/* Counts BYTES of RELEASED pages that come into use. */
 static inline void tcm_page_taken(uint64_t bytes) {
     tcm_page_event(&tcm_stats.system_bytes_taken, bytes);
     tcm_page_event(&tcm_page_stats.commit_count, 1);
 }
 
-/* The system took BYTES back. */
+/* Counts BYTES that the system took back. */
 static inline void tcm_page_returned(uint64_t bytes) {
     tcm_page_event(&tcm_stats.system_bytes_returned, bytes);
     tcm_page_event(&tcm_page_stats.decommit_count, 1);

@@ -77,7 +77,7 @@ bool tcm_large_resize(struct tcm_span *span, size_t size) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* What an address is                                                       */
+/* Kinds of addresses                                                       */
 
 static struct tcm_block_info small_info(struct tcm_span *span, uintptr_t a) {
     unsigned size_class = span->size_class;
@@ -149,11 +149,11 @@ void tcm_heap_fork_parent(void) {
 }
 
 /*
- * The child's one thread holds the locks as the parent's did, so they are
- * unlocked in the same way. A run that another thread was returning to the
- * system becomes FREE: it may or may not read as zero. Caches of the parent's
- * other threads are abandoned with their objects, because they may have been in
- * the middle of a change; their budget becomes unclaimed.
+ * The child's only thread holds the locks as the parent's did, so it gives them
+ * back in the same way. A run that another thread was returning to the system
+ * becomes FREE: it may or may not read as zero. Caches of the parent's other
+ * threads are abandoned with their objects, because they may have been in the
+ * middle of a change; their budget becomes unclaimed.
  */
 void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_meta_fork_child();
@@ -249,8 +249,8 @@ void tcm_heap_figures(struct tcm_heap_figures *out) {
     out->in_use_bytes = out->heap_bytes > idle ? out->heap_bytes - idle : 0;
 }
 
-/* Most counters are part of the structure whose owner or lock protects them, so
-   that counting needs no locked instruction; here they are summed. */
+/* Sums the counters. Most of them are part of the structure whose owner or lock
+   protects them, so that counting needs no locked instruction. */
 void tcm_stats_read(struct tcm_stats *out) {
 #define X(name) out->name = tcm_load_relaxed(&tcm_stats.name);
     TCM_STATS(X)

@@ -17,21 +17,22 @@
 #include "core/size_class.h"
 #include "core/thread_cache.h"
 
-/* Before first use, by one thread at a time; the second call does nothing. */
+/* Sets the heap up. Called before first use, by one thread at a time; a second
+   call does nothing. */
 bool tcm_heap_init(void);
 
-/* One object of CLASS (not 0) straight from, and back to, the central lists. */
+/* One object of CLASS (not 0), directly from or to the central lists. */
 void *tcm_heap_alloc_one(unsigned size_class);
 void tcm_heap_free_one(unsigned size_class, void *ptr);
 
 /*
- * A large block: SIZE rounded up to pages, aligned to ALIGN (a power of two).
- * *ZEROED tells whether all its bytes are known to be 0.
+ * A large block: SIZE rounded up to pages, aligned to ALIGN (a power of two, or
+ * 0). *ZEROED becomes true if all its bytes are known to be 0.
  */
 void *tcm_large_alloc(size_t size, size_t align, bool *zeroed);
-/* SPAN is of a large block. */
+/* Frees the large block of SPAN. */
 void tcm_large_free(struct tcm_span *span);
-/* Grows or shrinks a large block where it is. false: not possible there. */
+/* Grows or shrinks a large block in place. false: not possible there. */
 bool tcm_large_resize(struct tcm_span *span, size_t size);
 
 /* Kinds of addresses. */
@@ -49,7 +50,7 @@ struct tcm_block_info {
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);
-/* Start of the block that PTR is inside of. */
+/* Start of the block that PTR, which INFO describes as INTERIOR, lies in. */
 uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr);
 
 /* Around fork, in the forking thread: all locks of core, in order. */
@@ -59,14 +60,15 @@ void tcm_heap_fork_parent(void);
 void tcm_heap_fork_child(const struct tcm_thread_cache *own);
 
 /*
- * For when memory is short: the objects in CACHE (or NULL) and in the transfer
- * caches go back to their spans, and for a large SIZE all FREE pages become
- * RELEASED, so that they merge. true: another request for SIZE may succeed.
+ * Makes memory available when it is short: moves the objects in CACHE (or NULL)
+ * and in the transfer caches back to their spans, and for a large SIZE makes
+ * all FREE pages RELEASED, so that they merge. true: another request for SIZE
+ * may succeed.
  */
 bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size);
 
-/* Returns FREE pages to the system, at least BYTES if it has as many; tells
-   how many bytes. */
+/* Returns FREE pages to the system, at least BYTES if there are that many.
+   Returns the number of bytes. */
 size_t tcm_heap_release(size_t bytes);
 
 /* Figures of the heap for mallinfo and malloc_stats. */
@@ -104,11 +106,11 @@ enum tcm_heap_setting {
     TCM_SET_RELEASE_AT_ONCE
 };
 void tcm_heap_settings(struct tcm_heap_settings *out);
-/* One of them, in the unit of its field; the others stay. */
+/* Changes one setting, in the unit of its field. */
 void tcm_heap_set(enum tcm_heap_setting which, uint64_t value);
 void tcm_heap_configure(const struct tcm_heap_settings *settings);
 
-/* --- The verifier, a walk over all of core's structures ------------------- */
+/* --- The verifier: a walk over all structures of core --------------------- */
 
 /* Walks the whole heap and dies on the first broken invariant. Callers
    hold no lock and no other thread allocates. */

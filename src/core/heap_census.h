@@ -12,8 +12,8 @@
 
 struct tcm_thread_cache;
 
-/* Objects of a class. Its spans have `slots`; those that are free in none of
-   the three places are in use. */
+/* Numbers of a class's objects. Its spans have `slots` objects; those that are
+   free in none of the three places are in use. */
 struct tcm_class_figures {
     uint64_t size;
     uint64_t spans;
@@ -26,7 +26,7 @@ struct tcm_class_figures {
 
 /* Objects in thread caches, by class. */
 void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]);
-/* CACHED: the element of the class from tcm_census_cached. */
+/* Fills OUT. CACHED: the element of the class from tcm_census_cached. */
 void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out);
 
@@ -39,12 +39,13 @@ struct tcm_census {
 void tcm_census_blocks(struct tcm_census *out);
 
 /* Calls VISIT for each large block, in the order of addresses, with its object
-   word; both may change at any time. VISIT takes no lock. */
+   word. The block may be freed and its word change meanwhile. VISIT takes no
+   lock. */
 typedef void tcm_large_visit(void *ctx, uintptr_t start, size_t bytes,
                              uint64_t word);
 void tcm_census_large(tcm_large_visit *visit, void *ctx);
 
-/* Free runs of the page heap: how many, and the pages of the longest. */
+/* Free runs of the page heap: their number, and the pages of the longest. */
 struct tcm_run_figures {
     uint64_t runs;
     uint64_t longest_pages;
@@ -55,8 +56,8 @@ void tcm_census_runs(struct tcm_run_figures *free,
 /* Bytes of free objects in CACHE. */
 uint64_t tcm_census_cache_bytes(const struct tcm_thread_cache *cache);
 
-/* True if a block starts at PTR that is not known to be free; one in a thread
-   cache or a transfer cache still counts as a block. */
+/* True if a block starts at PTR that is not known to be free; a block in a
+   thread cache or a transfer cache counts as well. */
 bool tcm_census_is_block(const void *ptr);
 
 #endif

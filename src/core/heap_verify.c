@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A walk over everything that core keeps twice: ranges against the page map and
- * the sets of runs, central lists against the spans' bitmaps, and every object
- * in a transfer cache or thread cache against its span. Such a parked object is
- * marked in its span's bitmap during the walk, so that an object that is parked
- * twice, or is in the central list too, is found.
+ * The verifier compares everything that core keeps twice: ranges with the page
+ * map and the sets of runs, central lists with the spans' bitmaps, and every
+ * object in a transfer cache or thread cache with its span. Such a parked
+ * object is marked in its span's bitmap during the walk, so that an object that
+ * is parked twice, or is in the central list too, is found.
  */
 #include "base/check.h"
 #include "core/arena.h"
@@ -50,7 +50,7 @@ static void verify_small(const struct tcm_span *span) {
             span->free_bits[span->bit_words - 1] >> (span->objects % 64) == 0);
 }
 
-/* Pages of SPAN in the page map. */
+/* Checks the pages of SPAN in the page map and the class map. */
 static void verify_map(struct tcm_span *span) {
     bool small = span->state == TCM_SPAN_SMALL;
     for (size_t page = 0; page < span->pages; page++) {
@@ -138,9 +138,10 @@ static void verify_central(unsigned size_class, const struct page_sums *sums) {
 /* ------------------------------------------------------------------------ */
 /* Parked objects                                                           */
 
-enum parked { MARK, UNMARK };
+enum parking { PARK_MARK, PARK_UNMARK };
 
-static void park(unsigned size_class, const void *object, enum parked what) {
+static void park(unsigned size_class, const void *object,
+                 enum parking direction) {
     TCM_CHECK(tcm_page_span(object) != NULL);
     struct tcm_block_info info = tcm_block_info(object);
     TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.size_class == size_class);
@@ -148,16 +149,16 @@ static void park(unsigned size_class, const void *object, enum parked what) {
                                    (uintptr_t)object - info.span->start);
     uint64_t bit = (uint64_t)1 << (slot % 64);
     uint64_t *word = &info.span->free_bits[slot / 64];
-    TCM_CHECK(((*word & bit) != 0) == (what == UNMARK));
+    TCM_CHECK(((*word & bit) != 0) == (direction == PARK_UNMARK));
     *word ^= bit;
 }
 
-static void park_transfer(enum parked what) {
+static void park_transfer(enum parking direction) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         const struct tcm_transfer *transfer = &tcm_transfer[size_class];
         TCM_CHECK(transfer->count <= transfer->capacity);
         for (uint32_t i = 0; i < transfer->count; i++)
-            park(size_class, transfer->object[i], what);
+            park(size_class, transfer->object[i], direction);
     }
 }
 
@@ -168,7 +169,7 @@ static void verify_word(struct tcm_entry *entry) {
 }
 
 static void park_cache(struct tcm_thread_cache *cache, void *argument) {
-    enum parked what = *(enum parked *)argument;
+    enum parking direction = *(enum parking *)argument;
     uint64_t bytes = 0;
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         const struct tcm_bin_cold *cold = &cache->cold[size_class];
@@ -179,7 +180,7 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
         TCM_CHECK(cold->capacity <= cold->region);
         bytes += (uint64_t)cold->capacity * tcm_class[size_class].size;
         for (struct tcm_entry *e = cold->base; e != bin->top; e++) {
-            park(size_class, e->ptr, what);
+            park(size_class, e->ptr, direction);
             if (tcm_object_words && cache->want_words)
                 verify_word(e);
         }
@@ -188,14 +189,14 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
     TCM_CHECK(cache->bin[0].top == cache->bin[0].end);
 }
 
-static struct page_sums sums; /* the page heap's locks are held */
+static struct page_sums sums; /* used under the page heap's locks */
 
 static void verify_set(const struct tcm_run_set *set) {
     for (size_t i = 0; i < TCM_SHORT_PAGES; i++)
         TCM_CHECK(tcm_run_tree_is_valid(&set->tree[i]));
 }
 
-/* Everything above the objects. */
+/* Checks everything but the objects. */
 static void verify_pages(void) {
     __builtin_memset(&sums, 0, sizeof(sums));
     tcm_lock_assert_held(&tcm_growth_lock);
@@ -220,12 +221,12 @@ void tcm_heap_verify(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         verify_central(size_class, &sums);
     tcm_arena_verify();
-    enum parked what = MARK;
-    park_transfer(what);
-    tcm_registry_each(park_cache, &what);
-    what = UNMARK;
-    tcm_registry_each(park_cache, &what);
-    park_transfer(what);
+    enum parking direction = PARK_MARK;
+    park_transfer(direction);
+    tcm_registry_each(park_cache, &direction);
+    direction = PARK_UNMARK;
+    tcm_registry_each(park_cache, &direction);
+    park_transfer(direction);
 }
 
 void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
@@ -237,14 +238,14 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     verify_pages();
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         verify_central(size_class, &sums);
-    enum parked what = MARK;
-    park_transfer(what);
+    enum parking direction = PARK_MARK;
+    park_transfer(direction);
     if (cache != TCM_NO_CACHE)
-        park_cache(cache, &what);
-    what = UNMARK;
+        park_cache(cache, &direction);
+    direction = PARK_UNMARK;
     if (cache != TCM_NO_CACHE)
-        park_cache(cache, &what);
-    park_transfer(what);
+        park_cache(cache, &direction);
+    park_transfer(direction);
     tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();

@@ -36,28 +36,29 @@ bool tcm_meta_low;
 static char *reserve;
 static char *reserve_open;
 static char *reserve_end;
-static size_t opened_bytes; /* in all */
-static bool have_reserve;   /* has been looked for */
+static size_t opened_bytes;   /* in all */
+static bool reserve_is_known; /* it was searched for */
 static uint64_t mapped_bytes = FIRST_CHUNK;
 /* Addresses for chunks that cannot be mapped: a program may have lowered its
    own RLIMIT_AS. */
-static char *place;
-static char *place_end;
+static char *placed;
+static char *placed_end;
 
 void tcm_meta_place(void *start) {
     TCM_STATIC_ASSERT(TCM_META_PLACES == 2 * RESERVE_MAX, "reserve, chunks");
+    TCM_ASSERT((uintptr_t)start % tcm_os_page_size() == 0);
     reserve = reserve_open = start;
     reserve_end = reserve + RESERVE_MAX;
-    have_reserve = true;
-    place = reserve_end;
-    place_end = place + RESERVE_MAX;
+    reserve_is_known = true;
+    placed = reserve_end;
+    placed_end = placed + RESERVE_MAX;
 }
 
 static char *placed_chunk(size_t bytes) {
-    char *p = place;
-    if ((size_t)(place_end - place) < bytes || !tcm_os_commit(p, bytes))
+    char *p = placed;
+    if ((size_t)(placed_end - placed) < bytes || !tcm_os_commit(p, bytes))
         return NULL;
-    place += bytes;
+    placed += bytes;
     return p;
 }
 
@@ -79,7 +80,7 @@ static size_t take_chunk_size(void) {
     return bytes;
 }
 
-/* Begins a chunk: the spare one, or a new one. false: out of memory. */
+/* Begins a new chunk: the spare one if there is one. false: out of memory. */
 static bool next_bump(void) {
     tcm_lock_assert_held(&meta_lock);
     if (spare != NULL) {
@@ -119,12 +120,12 @@ static char *alloc_locked(size_t bytes) {
 void tcm_meta_stock_slow(void) {
     tcm_lock(&meta_lock);
     TCM_ASSERT(next_chunk >= MIN_CHUNK && next_chunk <= MAX_CHUNK);
-    bool mine = tcm_meta_low && spare == NULL && !getting_spare;
-    size_t bytes = mine ? take_chunk_size() : 0;
-    getting_spare = getting_spare || mine;
+    bool maps_spare = tcm_meta_low && spare == NULL && !getting_spare;
+    size_t bytes = maps_spare ? take_chunk_size() : 0;
+    getting_spare = getting_spare || maps_spare;
     tcm_store_relaxed(&tcm_meta_low, false);
     tcm_unlock(&meta_lock);
-    if (!mine)
+    if (!maps_spare)
         return;
     char *p = tcm_os_map(bytes);
     tcm_lock(&meta_lock);
@@ -147,12 +148,12 @@ void *tcm_meta_alloc(size_t bytes) {
     return p;
 }
 
-/* Finds addresses for all the reserve that there will ever be. The lock is not
-   held: only one thread at a time keeps the reserve. */
+/* Reserves the addresses of the whole reserve. The lock is not held: only one
+   thread at a time keeps the reserve. */
 static void find_reserve(uint64_t limit) {
     size_t bytes = tcm_align_down(
         tcm_min_u64(limit / RECORDS_SHARE, RESERVE_MAX), RESERVE_STEP);
-    have_reserve = true;
+    reserve_is_known = true;
     if (bytes == 0)
         return;
     char *start = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
@@ -165,7 +166,7 @@ static void find_reserve(uint64_t limit) {
 
 bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit) {
     size_t bytes = tcm_align_down(heap_bytes / RECORDS_SHARE, RESERVE_STEP);
-    if (bytes > opened_bytes && !have_reserve)
+    if (bytes > opened_bytes && !reserve_is_known)
         find_reserve(limit);
     size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
     if (more > (size_t)(reserve_end - reserve_open))

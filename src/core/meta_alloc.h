@@ -17,7 +17,7 @@
    of memory. */
 void *tcm_meta_alloc(size_t bytes);
 
-/* Maps memory ahead if little is left: for callers that hold no lock and are
+/* Maps memory ahead if little is left. For callers that hold no lock and are
    about to take one under which records are made. */
 void tcm_meta_stock_slow(void);
 extern bool tcm_meta_low; /* a hint; relaxed */
@@ -28,15 +28,16 @@ static inline void tcm_meta_stock(void) {
 
 /*
  * Keeps a reserve for the records of a heap of HEAP_BYTES, in an address space
- * of LIMIT bytes (UINT64_MAX: any). It serves urgent
- * pools when the system has no more memory: to split a block that was freed
- * into smaller ones then still takes records. Only the thread that makes the
- * heap grow calls it, with the growth lock. false: out of memory.
+ * of LIMIT bytes (UINT64_MAX: unlimited). The reserve serves urgent pools when
+ * the system has no more memory: to split a freed block into smaller ones takes
+ * records even then. Only the thread that makes the heap grow calls this, with
+ * the growth lock held. false: out of memory.
  */
 bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit);
 
-/* Addresses without access, from START on, for the reserve and for chunks that
-   cannot be mapped. Called once, before there is another thread. */
+/* Sets START as the beginning of addresses without access, for the reserve and
+   for chunks that cannot be mapped. Called once, before there is another
+   thread. */
 #define TCM_META_PLACES ((size_t)2 << 30)
 void tcm_meta_place(void *start);
 

@@ -7,12 +7,13 @@
  *
  * Fresh memory counts as RELEASED: no memory is behind it either.
  *
- * Choice of a shard: all threads begin with shard 0. One that often finds the
- * lock of its shard taken goes on to another, and opens that if it is the last;
- * so programs whose threads do not meet here have one shard, and none has more
- * than threads. A shard with its share of the memory in use takes FREE runs of
- * the others before it grows, so that what one thread gave up is used by
- * another. Under a limit there is one shard only.
+ * Choice of a shard: all threads begin with shard 0. A thread that often finds
+ * the lock of its shard taken goes on to the next shard, which it opens if its
+ * own is the last. So programs whose threads do not meet here have one shard,
+ * and no program has more shards than threads. A shard that has its share of
+ * the memory in use takes FREE runs of other shards before it grows, so that
+ * memory which one thread freed is used by another. Under a limit there is one
+ * shard only.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
@@ -24,8 +25,10 @@
 #include "core/page_system.h"
 #include "core/run_set.h"
 
-/* A thread leaves its shard when so much more was added for each time that the
-   lock was taken than removed for each time that it was not. */
+/* Heat of a thread's shard: HEAT_TAKEN is added each time that the lock is
+   found taken, 1 is subtracted each time that it is not. The thread leaves the
+   shard when the heat reaches HEAT_MOST plus its patience. The heat is then
+   added to the patience, up to PATIENCE_MOST. */
 #define HEAT_TAKEN    256u
 #define PATIENCE_MOST 32768u
 #define HEAT_MOST     2048u
@@ -43,13 +46,12 @@ static TCM_TLS struct {
     uint8_t left;      /* threads that had left it when the heat began */
     uint16_t heat;     /* at most HEAT_MOST + PATIENCE_MOST + HEAT_TAKEN */
     uint16_t patience; /* heat to leave at, beyond HEAT_MOST */
-} mine;
+} thread_shard;
 
 /* Shards that threads may use; 1 under a limit. */
-static uint32_t usable = TCM_PAGE_SHARDS;
+static uint32_t usable_shards = TCM_PAGE_SHARDS;
 
-/* Pages with memory behind them. Of a shard whose lock is not held this is a
-   moment's view. */
+/* Pages with memory behind them: for a shard whose lock is not held, a hint. */
 static uint64_t used_pages(const struct tcm_page_heap *heap) {
     uint64_t committed = tcm_load_relaxed(&heap->committed_pages);
     uint64_t released = tcm_load_relaxed(&heap->released_pages);
@@ -64,7 +66,7 @@ static uint64_t all_used_pages(void) {
     return pages;
 }
 
-/* A shard like shard 0, number N. NULL: out of memory. */
+/* Makes shard N, with the settings of shard 0. NULL: out of memory. */
 static struct tcm_page_heap *new_shard(uint32_t n) {
     struct tcm_page_heap *heap = tcm_meta_alloc(sizeof(*heap));
     if (heap == NULL)
@@ -83,12 +85,12 @@ static struct tcm_page_heap *new_shard(uint32_t n) {
     return heap;
 }
 
-/* Opens a shard behind the N others, unless another thread was faster or there
-   are no more threads than shards. */
+/* Opens a shard behind the N existing ones, unless another thread was faster or
+   there are no more threads than shards. */
 static void open_shard(uint32_t n) {
     struct tcm_page_heap *heap = NULL;
     tcm_lock(&tcm_growth_lock);
-    if (tcm_page_shards == n && n < usable &&
+    if (tcm_page_shards == n && n < usable_shards &&
         n < tcm_load_relaxed(&tcm_cache_count)) {
         if (tcm_range_with_room(&tcm_ranges, n, TCM_GROW_STEP) >= 0)
             heap = new_shard(n);
@@ -97,47 +99,51 @@ static void open_shard(uint32_t n) {
             /* Publishes the shard; pairs with the loads that count shards. */
             tcm_store_release(&tcm_page_shards, n + 1);
         } else {
-            tcm_store_relaxed(&usable, n);
+            tcm_store_relaxed(&usable_shards, n);
         }
     }
     tcm_unlock(&tcm_growth_lock);
 }
 
-/* HEAP's lock was taken: the shard to use. */
-static struct tcm_page_heap *leave(struct tcm_page_heap *heap) {
+/* Chooses the calling thread's shard after it found the lock of HEAP taken. */
+static struct tcm_page_heap *leave_shard(struct tcm_page_heap *heap) {
     uint8_t left = (uint8_t)tcm_load_relaxed(&heap->left);
-    if (mine.left != left) {
-        /* Another thread has gone: perhaps the shard is quiet now. */
-        mine.left = left;
-        mine.heat = 0;
+    if (thread_shard.left != left) {
+        /* Another thread has left: the shard may be quiet now. */
+        thread_shard.left = left;
+        thread_shard.heat = 0;
     }
-    mine.heat = (uint16_t)(mine.heat + HEAT_TAKEN);
-    if (mine.heat < HEAT_MOST + mine.patience || tcm_load_relaxed(&usable) == 1)
+    thread_shard.heat = (uint16_t)(thread_shard.heat + HEAT_TAKEN);
+    if (thread_shard.heat < HEAT_MOST + thread_shard.patience ||
+        tcm_load_relaxed(&usable_shards) == 1)
         return heap;
-    /* Leaving does not help against frees of blocks that other threads made. */
-    mine.patience =
-        (uint16_t)tcm_min_u64(mine.patience + mine.heat, PATIENCE_MOST);
+    /* Leaving the shard does not help against frees of blocks that other
+       threads allocated. */
+    thread_shard.patience = (uint16_t)tcm_min_u64(
+        thread_shard.patience + thread_shard.heat, PATIENCE_MOST);
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    if (mine.shard + 1u == n)
+    if (thread_shard.shard + 1u == n)
         open_shard(n);
     n = tcm_load_acquire(&tcm_page_shards);
     (void)tcm_add_relaxed(&heap->left, 1u);
-    mine.heat = 0;
-    mine.shard = (uint8_t)((mine.shard + 1u) % n);
-    mine.left = (uint8_t)tcm_load_relaxed(&tcm_page_shard[mine.shard]->left);
-    return tcm_page_shard[mine.shard];
+    thread_shard.heat = 0;
+    thread_shard.shard = (uint8_t)((thread_shard.shard + 1u) % n);
+    thread_shard.left =
+        (uint8_t)tcm_load_relaxed(&tcm_page_shard[thread_shard.shard]->left);
+    return tcm_page_shard[thread_shard.shard];
 }
 
-/* The thread's shard, locked. */
-static struct tcm_page_heap *lock_mine(void) {
-    if (TCM_UNLIKELY(mine.shard >= tcm_load_relaxed(&usable)))
-        mine.shard = 0;
-    struct tcm_page_heap *heap = tcm_page_shard[mine.shard];
+/* Locks the calling thread's shard and returns it. */
+static struct tcm_page_heap *lock_thread_shard(void) {
+    if (TCM_UNLIKELY(thread_shard.shard >= tcm_load_relaxed(&usable_shards)))
+        thread_shard.shard = 0;
+    struct tcm_page_heap *heap = tcm_page_shard[thread_shard.shard];
     if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
-        mine.heat = (uint16_t)(mine.heat - (mine.heat != 0));
+        thread_shard.heat =
+            (uint16_t)(thread_shard.heat - (thread_shard.heat != 0));
         return heap;
     }
-    heap = leave(heap);
+    heap = leave_shard(heap);
     tcm_lock(&heap->lock);
     return heap;
 }
@@ -145,8 +151,8 @@ static struct tcm_page_heap *lock_mine(void) {
 /* ------------------------------------------------------------------------ */
 /* Allocation                                                               */
 
-/* True if PAGES more may have memory behind them; others are returned to the
-   system for them if need be, for which the lock is dropped. */
+/* True if PAGES more pages may have memory behind them. Returns other pages to
+   the system if that is needed; the lock is dropped meanwhile. */
 static bool within_limit(struct tcm_page_heap *heap, size_t pages) {
     tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(heap->released_pages <= heap->committed_pages);
@@ -181,8 +187,9 @@ static size_t large_step(size_t pages) {
     return step;
 }
 
-static struct tcm_span *fit(const struct tcm_run_set *set,
-                            const struct request *want, size_t *offset) {
+static struct tcm_span *fit_request(const struct tcm_run_set *set,
+                                    const struct request *want,
+                                    size_t *offset) {
     TCM_ASSERT(want->wish % want->align == 0);
     struct tcm_span *run =
         tcm_run_set_fit_aligned(set, want->pages, want->wish, offset);
@@ -201,11 +208,11 @@ static size_t offset_in(const struct tcm_span *run,
     return tcm_run_offset(run, want->align);
 }
 
-/* A run that is not, or not wholly, FREE now; *FRESH if it is RELEASED. */
-static struct tcm_span *find_more(struct tcm_page_heap *heap,
-                                  const struct request *want, size_t *offset,
-                                  bool *fresh) {
-    struct tcm_span *run = fit(&heap->released, want, offset);
+/* Finds a run that is not, or not wholly, FREE now. *FRESH: it is RELEASED. */
+static struct tcm_span *find_released_run(struct tcm_page_heap *heap,
+                                          const struct request *want,
+                                          size_t *offset, bool *fresh) {
+    struct tcm_span *run = fit_request(&heap->released, want, offset);
     *fresh = run != NULL;
     if (run != NULL)
         return run;
@@ -215,11 +222,12 @@ static struct tcm_span *find_more(struct tcm_page_heap *heap,
     return run;
 }
 
-/* Finds a run after growth. *MORE: the heap has grown, but another thread may
-   have taken the pages; the caller tries again. */
-static struct tcm_span *find_new(struct tcm_page_heap *heap,
-                                 const struct request *want, size_t *offset,
-                                 bool *fresh, bool *more) {
+/* Makes the heap grow and finds a run there. *MORE: the heap has grown, but
+   another thread may have taken the pages; the caller tries again. */
+static struct tcm_span *find_run_after_growth(struct tcm_page_heap *heap,
+                                              const struct request *want,
+                                              size_t *offset, bool *fresh,
+                                              bool *more) {
     tcm_lock_assert_held(&tcm_growth_lock);
     size_t least = want->pages + want->align - 1;
     size_t most = want->pages + want->wish - 1;
@@ -234,24 +242,24 @@ static struct tcm_span *find_new(struct tcm_page_heap *heap,
     struct tcm_span *run = tcm_run_join_at_end((uint32_t)index, most);
     *fresh = run == NULL;
     if (run == NULL)
-        return fit(&heap->released, want, offset);
+        return fit_request(&heap->released, want, offset);
     *offset = offset_in(run, want);
     return run;
 }
 
-/* A run for WANT. NULL: there is none, perhaps because the heap may not
+/* Finds a run for WANT. NULL: there is none, perhaps because the heap may not
    grow. */
-static struct tcm_span *find(struct tcm_page_heap *heap,
-                             const struct request *want, size_t *offset,
-                             bool *fresh) {
+static struct tcm_span *find_run(struct tcm_page_heap *heap,
+                                 const struct request *want, size_t *offset,
+                                 bool *fresh) {
     for (bool more = true; more;) {
-        struct tcm_span *run = fit(&heap->free, want, offset);
+        struct tcm_span *run = fit_request(&heap->free, want, offset);
         *fresh = false;
         more = false;
         if (run == NULL && !want->borrows && within_limit(heap, want->pages)) {
-            run = find_more(heap, want, offset, fresh);
+            run = find_released_run(heap, want, offset, fresh);
             if (run == NULL && want->may_grow)
-                run = find_new(heap, want, offset, fresh, &more);
+                run = find_run_after_growth(heap, want, offset, fresh, &more);
         }
         if (run != NULL)
             return run;
@@ -262,7 +270,7 @@ static struct tcm_span *find(struct tcm_page_heap *heap,
 static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
                                      const struct request *want, bool *zeroed) {
     size_t offset;
-    struct tcm_span *run = find(heap, want, &offset, zeroed);
+    struct tcm_span *run = find_run(heap, want, &offset, zeroed);
     tcm_lock_assert_held(&heap->lock);
     if (run == NULL)
         return NULL;
@@ -284,7 +292,7 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
     return span;
 }
 
-/* Takes HEAP's lock, before it the growth lock if GROW. */
+/* Takes HEAP's lock, and before it the growth lock if GROW. */
 static void lock_heap(struct tcm_page_heap *heap, bool grow) {
     if (grow)
         tcm_lock(&tcm_growth_lock);
@@ -305,7 +313,7 @@ static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
     return span;
 }
 
-/* Takes from the shards other than HEAP. */
+/* Allocates from shards other than HEAP. */
 static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
                                         const struct request *want,
                                         bool *zeroed) {
@@ -317,8 +325,8 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
     return span;
 }
 
-/* Tells whether HEAP has its share of what all blocks take. Relaxed: a moment's
-   view of shards whose locks are not held. */
+/* True if HEAP has its share of the memory that all blocks take. Relaxed: a
+   hint about shards whose locks are not held. */
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     uint64_t taken = 0;
@@ -333,7 +341,7 @@ static bool has_share(const struct tcm_page_heap *heap) {
 }
 
 /* The first attempt does not wait for a thread that makes the heap grow; the
-   last one is with all that there is. */
+   last one tries all shards. */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
@@ -350,7 +358,7 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
     if (zeroed == NULL)
         zeroed = &unused;
     tcm_meta_stock();
-    struct tcm_page_heap *heap = lock_mine();
+    struct tcm_page_heap *heap = lock_thread_shard();
     struct tcm_span *span = alloc_locked(heap, &want, zeroed);
     tcm_unlock(&heap->lock);
     if (span == NULL && has_share(heap)) {
@@ -366,8 +374,9 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
     return span;
 }
 
-/* RUN, of PAGES, becomes FREE. Under a limit only shard 0 has use for it. */
-static void give_back(struct tcm_page_heap *heap, struct tcm_span *run,
+/* Makes RUN, of PAGES pages, FREE. Under a limit only shard 0 allocates, so the
+   others return the memory. */
+static void make_free(struct tcm_page_heap *heap, struct tcm_span *run,
                       size_t pages) {
     tcm_run_insert_merged(run, TCM_SPAN_FREE);
     if (heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0))
@@ -391,7 +400,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
         heap->large_blocks--;
     }
     span->size_class = 0;
-    give_back(heap, span, pages);
+    make_free(heap, span, pages);
     tcm_unlock(&heap->lock);
 }
 
@@ -411,12 +420,12 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     heap->large_pages -= tail->pages;
     span->pages = pages;
     tcm_run_map_ends(span, span);
-    give_back(heap, tail, tail->pages);
+    make_free(heap, tail, tail->pages);
     return true;
 }
 
-/* Free pages directly behind SPAN, counted up to NEED or more. If they reach
-   the end of the committed part, the heap grows there if it may. */
+/* Counts free pages directly behind SPAN, up to NEED or more. If they reach the
+   end of the committed part and MAY_GROW, the heap grows there. */
 static size_t room_behind(const struct tcm_span *span, size_t need,
                           bool may_grow) {
     struct tcm_range *range = tcm_span_range(span);
@@ -484,8 +493,9 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
 }
 
 /* ------------------------------------------------------------------------ */
+/* Settings, figures, locks, fork                                           */
 
-/* Goes on from shard FIRST. */
+/* tcm_page_heap_release for the shards from FIRST on. */
 static size_t release_from(uint32_t first, size_t pages) {
     size_t done = 0;
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
@@ -506,7 +516,7 @@ void tcm_page_heap_set_limit(uint64_t pages) {
     tcm_page_heap_lock_all();
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         tcm_page_shard[i]->limit_pages = pages;
-    tcm_store_relaxed(&usable, pages != 0 ? 1u : TCM_PAGE_SHARDS);
+    tcm_store_relaxed(&usable_shards, pages != 0 ? 1u : TCM_PAGE_SHARDS);
     tcm_page_heap_unlock_all();
     if (pages != 0)
         (void)release_from(1, SIZE_MAX);

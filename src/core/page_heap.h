@@ -29,31 +29,31 @@
 void tcm_page_heap_init(void);
 
 /*
- * A span of PAGES whose start is a multiple of ALIGN_PAGES (a power of two), in
- * STATE (MOVING or LARGE), with a record of BIT_WORDS words, at its ends in the
- * page map. *ZEROED, unless NULL, tells whether all bytes are 0. NULL: out of
- * memory. No lock of core is held.
+ * Allocates a span of PAGES pages whose start is a multiple of ALIGN_PAGES (a
+ * power of two), in STATE (MOVING or LARGE), with a record of BIT_WORDS words;
+ * the page map has it at its ends. *ZEROED, unless NULL, becomes true if all
+ * bytes are 0. The caller holds no lock of core. NULL: out of memory.
  */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed);
-/* Takes back a MOVING or LARGE span, which the page map has at its ends only
-   and without entries. */
+/* Frees a MOVING or LARGE span, which the page map has at its ends only and
+   without entries. */
 void tcm_page_heap_free(struct tcm_span *span);
-/* Makes a LARGE span PAGES long where it is. false: not possible there. */
+/* Resizes a LARGE span to PAGES in place. false: not possible there. */
 bool tcm_page_heap_resize(struct tcm_span *span, size_t pages);
-/* Returns at least PAGES FREE pages to the system, if it has as many; tells
-   how many. */
+/* Returns at least PAGES FREE pages to the system, if there are that many.
+   Returns the number of pages. */
 size_t tcm_page_heap_release(size_t pages);
 
 /* Settings of all shards: the bound on memory in use (0: none), the rate at
-   which FREE pages are returned, in thousandths, and whether they are at
-   once. */
+   which FREE pages are returned, in thousandths, and whether they are returned
+   at once. */
 void tcm_page_heap_set_limit(uint64_t pages);
 void tcm_page_heap_set_rate(uint32_t milli);
 void tcm_page_heap_set_at_once(bool at_once);
 
-/* Figures in pages, but for the number of blocks; of one moment. */
+/* Figures in pages, except for the number of blocks; all of one moment. */
 struct tcm_page_figures {
     uint64_t committed, free, released, busy, large, large_blocks;
 };

@@ -11,8 +11,8 @@
 
 struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
 
-/* Addresses that were reserved for leaves: a program that lowers its own
-   RLIMIT_AS gets no new mapping for them. */
+/* Addresses reserved for leaves: a program that lowers its own RLIMIT_AS gets
+   no new mapping for them. */
 static struct tcm_page_leaf *placed;
 static uintptr_t placed_first;
 static size_t placed_count;
@@ -24,7 +24,8 @@ void tcm_page_map_place(const void *start, void *place, size_t count) {
     placed_count = count;
 }
 
-/* Memory for leaf I. Two threads may get the same for one of those placed. */
+/* Memory for leaf I. Two threads may get the same memory, if its place was set
+   by tcm_page_map_place. */
 static struct tcm_page_leaf *leaf_memory(uintptr_t i) {
     struct tcm_page_leaf *leaf = placed + (i - placed_first);
     if (i - placed_first >= placed_count)
@@ -44,7 +45,7 @@ bool tcm_page_map_cover(const void *start, size_t length) {
         struct tcm_page_leaf *leaf = leaf_memory(i);
         if (leaf == NULL)
             return false;
-        /* Mostly a few entries are used; a huge page behind them would be
+        /* Usually a few entries are used. A huge page behind them would be
            larger than the whole heap of a small program. */
         tcm_os_no_huge_pages(leaf, sizeof(*leaf));
         struct tcm_page_leaf *expected = NULL;
@@ -58,14 +59,14 @@ bool tcm_page_map_cover(const void *start, size_t length) {
 
 /* --- The class map -------------------------------------------------------- */
 
-/* The map becomes writable, and is charged as memory, in steps of this; one
+/* Step in which the class map becomes writable and is charged as memory; one
    serves 512 MiB of heap. */
-#define STEP ((size_t)64 << 10)
+#define CLASS_MAP_STEP ((size_t)64 << 10)
 
 uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
-/* A bit per step that is writable; growth lock. */
-static uint64_t writable[TCM_CLASS_MAP_BYTES / STEP / 64];
+/* A bit for each step that is writable; growth lock. */
+static uint64_t class_map_writable[TCM_CLASS_MAP_BYTES / CLASS_MAP_STEP / 64];
 
 uint64_t *tcm_word_map;
 
@@ -85,15 +86,15 @@ static bool word_map_init(void) {
     return true;
 }
 
-static bool cover_step(size_t step) {
-    size_t page = step * STEP;
-    if ((writable[step / 64] >> (step % 64) & 1) != 0)
+static bool class_map_cover_step(size_t step) {
+    size_t page = step * CLASS_MAP_STEP;
+    if ((class_map_writable[step / 64] >> (step % 64) & 1) != 0)
         return true;
-    if (!tcm_os_commit((void *)(tcm_class_map_base + page), STEP) ||
-        (tcm_object_words &&
-         !tcm_os_commit(tcm_word_map + page, STEP * sizeof(uint64_t))))
+    if (!tcm_os_commit((void *)(tcm_class_map_base + page), CLASS_MAP_STEP) ||
+        (tcm_object_words && !tcm_os_commit(tcm_word_map + page,
+                                            CLASS_MAP_STEP * sizeof(uint64_t))))
         return false;
-    writable[step / 64] |= (uint64_t)1 << (step % 64);
+    class_map_writable[step / 64] |= (uint64_t)1 << (step % 64);
     return true;
 }
 
@@ -103,7 +104,7 @@ bool tcm_class_map_init(uintptr_t base) {
         !word_map_init())
         return false;
     tcm_os_no_huge_pages((void *)base, TCM_CLASS_MAP_BYTES);
-    __builtin_memset(writable, 0, sizeof(writable));
+    __builtin_memset(class_map_writable, 0, sizeof(class_map_writable));
     tcm_class_map_base = base;
     return true;
 }
@@ -116,8 +117,9 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
     size_t end = first + (length >> TCM_PAGE_SHIFT);
     TCM_ASSERT(first >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
     TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES);
-    for (size_t step = first / STEP; step * STEP < end; step++)
-        if (!cover_step(step))
+    for (size_t step = first / CLASS_MAP_STEP; step * CLASS_MAP_STEP < end;
+         step++)
+        if (!class_map_cover_step(step))
             return false;
     return true;
 }

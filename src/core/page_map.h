@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From an address to its span, and for small objects straight to their size
- * class and object words.
+ * Maps of pages. The page map leads from an address to its span, and for small
+ * objects straight to their size class and object words. The class map has the
+ * size classes of most pages once more, for the fast paths.
  *
  *    address   |47 ....... 32|31 .......... 13|12 .. 0|
  *               root index     leaf index      in page
@@ -19,13 +20,13 @@
  * the span's length is. Entries have no class for large blocks, free spans, the
  * private arena and foreign addresses.
  *
- * Threads: lock-free readers; written by the owner of the pages: under the page
- * heap lock, by the one thread that knows of a MOVING span, or, for the table
- * of a SMALL one, under the central list's lock. A reader asks only for a block
- * that it owns, so the entry it needs was stored before the block was handed
- * out. The table half of an entry may be added while objects are in use: one
- * 8-byte release store of the whole entry, after the table was zeroed; its load
- * is followed by an address dependency. Leaves are never freed.
+ * Threads: readers take no lock. The owner of the pages writes: under the page
+ * heap lock, as the one thread that knows of a MOVING span, or, for the table
+ * of a SMALL span, under the central list's lock. A reader looks up only blocks
+ * that it owns, so the entry was stored before the block was handed out. The
+ * table half of an entry may be added while objects are in use: by one 8-byte
+ * release store of the whole entry, after the table was zeroed; an address
+ * dependency follows the load. Leaves are never freed.
  */
 #ifndef TCM_CORE_PAGE_MAP_H
 #define TCM_CORE_PAGE_MAP_H
@@ -38,10 +39,10 @@
 /* --- The class map -------------------------------------------------------- */
 
 /*
- * The size classes of the pages of the heap's first range, one byte per page:
- * what free reads. The page map has the same for every address; here a look-up
- * takes three instructions and touches a sixty-fourth of the cache lines, which
- * matters when a large heap is freed in random order.
+ * The class map: size classes of the pages of the heap's first range, one byte
+ * per page. free reads it instead of the page map, which has the classes of all
+ * pages: a look-up takes three instructions and touches a sixty-fourth of the
+ * cache lines, which matters when a large heap is freed in random order.
  *
  *     base                 base + TCM_CLASS_MAP_BYTES
  *      +--------------------+--------------------------- ... ------+
@@ -57,20 +58,20 @@
  * pages are 0. There is no map (tcm_class_map_base == TCM_NO_BASE) when the
  * range is shorter than TCM_CLASS_MAP_RANGE, as under RLIMIT_AS.
  *
- * Threads: as in page_map.h. The base is set once, before any thread has a
+ * Threads: as for the page map. The base is set once, before any thread has a
  * cache; the length of the writable part changes under the growth lock.
  */
 #define TCM_CLASS_MAP_RANGE ((size_t)64 << 30)
 #define TCM_CLASS_MAP_PAGES (TCM_CLASS_MAP_RANGE >> TCM_PAGE_SHIFT)
 #define TCM_CLASS_MAP_BYTES TCM_CLASS_MAP_PAGES
-/* No address that a program frees, not even a wrong or tagged one (aarch64), is
-   likely to be within a range of this. */
+/* Base of no map: no address that a program frees, not even a wrong or tagged
+   one (aarch64), is likely to lie within a range of this base. */
 #define TCM_NO_BASE ((uintptr_t)0xb5d37a9000000000)
 
 extern TCM_LOCAL uintptr_t tcm_class_map_base;
 
-/* Page number of ADDRESS from BASE; TCM_CLASS_MAP_PAGES or more if it is
-   elsewhere. */
+/* Number of ADDRESS's page, counted from BASE; TCM_CLASS_MAP_PAGES or more if
+   it is not in the range. */
 static TCM_ALWAYS_INLINE size_t tcm_class_map_page(uintptr_t base,
                                                    const void *address) {
     return ((uintptr_t)address - base) >> TCM_PAGE_SHIFT;
@@ -83,8 +84,8 @@ static TCM_ALWAYS_INLINE uint8_t tcm_class_map_get(uintptr_t base,
 }
 
 /* Stores the scaled class of the page at ADDRESS, which the caller owns. A
-   thread that is handed a block of the page sees it by whatever handed the
-   block over. */
+   thread that gets a block of the page sees the class by the synchronisation
+   that handed over the block. */
 static inline void tcm_class_map_set(uintptr_t address, uint8_t scaled) {
     size_t page = tcm_class_map_page(tcm_class_map_base, (void *)address);
     TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
@@ -94,8 +95,8 @@ static inline void tcm_class_map_set(uintptr_t address, uint8_t scaled) {
 }
 
 /*
- * In builds with object words a second map of the same pages, in other memory:
- * the table half of the page map's entry (page_map.h). NULL when there is no
+ * The word map, in builds with object words: for the pages of the class map, in
+ * other memory, the table half of the page map's entry. NULL when there is no
  * class map. Unlike the class map it is not touched for pages that never had a
  * table.
  */
@@ -106,14 +107,14 @@ static inline void tcm_word_map_set(uintptr_t address, uint64_t table) {
     if (page >= TCM_CLASS_MAP_PAGES)
         return;
     TCM_ASSERT(tcm_word_map != NULL && table % sizeof(uint64_t) == 0);
-    /* Pairs with the freeing thread's load, which is followed by an address
-       dependency: the table is zeroed. */
+    /* Pairs with the freeing thread's load, which an address dependency
+       follows: the table is zeroed. */
     if (table != 0 || tcm_load_relaxed(&tcm_word_map[page]) != 0)
         tcm_store_release(&tcm_word_map[page], table);
 }
 
 /* Makes the bytes at the low end of the range at BASE readable, all 0, and sets
-   the base. false: out of memory. */
+   tcm_class_map_base. false: out of memory. */
 bool tcm_class_map_init(uintptr_t base);
 /* Makes the bytes of the heap's pages in [START, START + LENGTH) writable.
    false: out of memory. The growth lock is held. */
@@ -181,8 +182,8 @@ static inline struct tcm_span *tcm_page_span(const void *address) {
         &leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
 }
 
-/* Tells whether the page map has SPAN, or nothing if that is NULL, at both ends
-   of [START, END). For assertions. */
+/* True if the page map has SPAN, which may be NULL, at both ends of [START,
+   END). For assertions. */
 static inline bool tcm_page_map_holds(uintptr_t start, uintptr_t end,
                                       const struct tcm_span *span) {
     return tcm_page_span((const void *)start) == span &&
@@ -190,8 +191,8 @@ static inline bool tcm_page_map_holds(uintptr_t start, uintptr_t end,
 }
 
 /*
- * The writer's side. The leaves exist (tcm_page_map_cover) and the caller owns
- * the page.
+ * Functions of writers. The leaves exist (tcm_page_map_cover), and the caller
+ * owns the page.
  */
 static inline void tcm_page_map_set_span(uintptr_t a, struct tcm_span *span) {
     struct tcm_page_leaf *leaf =
@@ -217,20 +218,22 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
 }
 
 /*
- * The note of a page: what the word of the large block that began there last
- * had in its low half when the block was freed, if no small object lay there
- * since. 0: there is none, as where the word did not fit. Entries of small
- * spans replace it. The block's owner sets it; who reads it, for a pointer that
- * is wrong, finds one note or another.
+ * Note of a page: the object word that the large block which last began there
+ * had when it was freed. 0: none, also if the word did not fit the note, or if
+ * small objects lay there since, whose entries replace notes. The block's owner
+ * sets the note. A reader that follows a wrong pointer does not own the page:
+ * it sees an old note or the new one.
  */
 static inline void tcm_page_set_note(uintptr_t a, uint64_t word) {
     struct tcm_page_leaf *leaf =
         tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    TCM_ASSERT(leaf != NULL && a % TCM_PAGE_SIZE == 0);
     uint64_t *entry =
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)];
     uint64_t note = word <= TCM_ENTRY_TABLE ? word : 0;
     TCM_ASSERT(tcm_entry_class(tcm_load_relaxed(entry)) == 0);
-    /* Most are 0 and stay so: no memory is needed for them. */
+    /* Most notes are 0 and stay 0: their entries are not touched and need no
+       memory. */
     if (tcm_load_relaxed(entry) != note)
         tcm_store_relaxed(entry, note);
 }
@@ -245,9 +248,9 @@ static inline uint64_t tcm_page_note(const void *address) {
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */
 bool tcm_page_map_cover(const void *start, size_t length);
-/* Leaves of the addresses from START on, which begins one, will lie at PLACE,
-   which has addresses without access for COUNT of them. Called once, before
-   there is another thread. */
+/* Sets PLACE, addresses without access for COUNT leaves, as the place of the
+   leaves that cover the addresses from START on; START begins a leaf. Called
+   once, before there is another thread. */
 void tcm_page_map_place(const void *start, void *place, size_t count);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shard grows by an eighth of itself, at most 32 MiB, or by what is asked
- * for if that is more. The system is asked with the growth lock alone; the end
- * of the committed part moves under both locks.
+ * A shard grows by an eighth of itself, at most 32 MiB, or by the request if
+ * that is more. The system is called with only the growth lock held; the end of
+ * the committed part moves under both locks.
  *
  * After a number of freed pages the upper end of the longest FREE run is
- * returned, up to an eighth of all FREE pages; the wait until the next time is
- * in proportion to what was returned. So a heap in steady use keeps the pages
- * that it uses again, and one that has shrunk returns its pages over time.
+ * returned, up to an eighth of all FREE pages; the wait until the next return
+ * is in proportion to the pages returned. So a heap in steady use keeps the
+ * pages that it uses again, and a heap that has shrunk returns its pages over
+ * time.
  */
 #include "core/page_system.h"
 #include "base/bits.h"
@@ -26,7 +27,7 @@
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
 
-/* Pages in all ranges; the growth lock is held. */
+/* Committed pages of all shards; the growth lock is held. */
 static uint64_t all_committed_pages(void) {
     uint64_t pages = 0;
     tcm_lock_assert_held(&tcm_growth_lock);
@@ -35,8 +36,8 @@ static uint64_t all_committed_pages(void) {
     return pages;
 }
 
-/* Asks the system for BYTES; the lock of the range's shard is dropped
-   meanwhile. */
+/* Gets BYTES from the system for the end of RANGE. Drops the lock of the
+   range's shard meanwhile. */
 static bool get_memory(const struct tcm_range *range, size_t bytes) {
     struct tcm_page_heap *heap = tcm_page_shard[range->shard];
     uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
@@ -112,8 +113,8 @@ int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
 /* Returning memory                                                         */
 
 /* Splits off the ends of RUN, which is in no set, that are not whole pages of
-   the system; they stay FREE. false, with RUN unchanged: nothing would be left,
-   or no memory for a record. */
+   the system; the ends stay FREE. false, with RUN unchanged: nothing would be
+   left, or there is no memory for a record. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
     struct tcm_page_heap *heap = tcm_page_shard_of(run);
     uintptr_t page = heap->system_page;
@@ -215,7 +216,8 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
         struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
         if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < heap->system_page)
             break;
-        /* The next run is before this one in the order, which may be gone. */
+        /* Position of this run, which may not exist after the release: the next
+           run is before it in the order. */
         bound.pages = run->pages;
         bound.range = run->range;
         bound.start = run->start;

@@ -15,23 +15,25 @@
 
 #include "core/run_set.h"
 
-/* Grows so that a chain of PAGES exists at the end of a range of HEAP, unless
-   another thread takes of it meanwhile. The range's index, or -1. */
+/* Makes HEAP grow so that there is a chain of PAGES at the end of a range,
+   unless another thread takes some meanwhile. Returns the index of the range,
+   or -1. */
 int tcm_page_grow(struct tcm_page_heap *heap, size_t pages);
-/* Commits BYTES more of a range, a multiple of TCM_GROW_STEP, which become
+/* Commits BYTES more (a multiple of TCM_GROW_STEP) of the range INDEX, as
    RELEASED pages. false: no room, or the system refused. */
 bool tcm_page_extend(uint32_t index, size_t bytes);
 
-/* Returns RUN, FREE and in its set, or its upper end of at least PAGES. The
-   number of pages returned; 0: the system refused, or no memory for a
-   record. */
+/* Returns RUN, which is FREE and in its set, or its upper end of at least
+   PAGES, to the system. Returns the number of pages; 0: the system refused, or
+   there is no memory for a record. */
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
 
-/* Returns FREE runs of HEAP, longest first, until PAGES are returned or none is
-   left. The number of pages returned. */
+/* Returns FREE runs of HEAP to the system, longest first, until PAGES are
+   returned or none is left. Returns the number of pages. */
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages);
 
-/* Counts FREED pages of HEAP, and returns some if it is time. */
+/* Counts FREED pages of HEAP, and returns some to the system when it is time.
+ */
 void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed);
 
 #endif

@@ -24,19 +24,21 @@ struct tcm_lock tcm_growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH);
 
 /* --- Records of spans ----------------------------------------------------- */
 
-/* Records come from one pool per size in cache lines, so that no two share a
-   line: they are changed under different locks. */
-#define LINE      ((size_t)TCM_CACHE_LINE)
-#define MAX_WORDS (TCM_MAX_OBJECTS / 64)
-#define RECORD(w) (offsetof(struct tcm_span, free_bits) + 8 * (size_t)(w))
+/* Records of each size in cache lines have a pool, so that no two records share
+   a line: they are changed under different locks. */
+#define LINE_BYTES      ((size_t)TCM_CACHE_LINE)
+#define MAX_WORDS       (TCM_MAX_OBJECTS / 64)
+#define RECORD_BYTES(w) (offsetof(struct tcm_span, free_bits) + 8 * (size_t)(w))
 
-TCM_STATIC_ASSERT(RECORD(1) <= LINE, "a free run's record is one line");
-TCM_STATIC_ASSERT(RECORD(MAX_WORDS) <= TCM_SPAN_SIZES * LINE, "enough pools");
+TCM_STATIC_ASSERT(RECORD_BYTES(1) <= LINE_BYTES,
+                  "a free run's record is one line");
+TCM_STATIC_ASSERT(RECORD_BYTES(MAX_WORDS) <= TCM_SPAN_SIZES * LINE_BYTES,
+                  "enough pools");
 
 static struct tcm_pool *pool_of(struct tcm_span_pools *pools,
                                 unsigned bit_words) {
     TCM_ASSERT(bit_words != 0 && bit_words <= MAX_WORDS);
-    return &pools->pool[(RECORD(bit_words) - 1) / LINE];
+    return &pools->pool[(RECORD_BYTES(bit_words) - 1) / LINE_BYTES];
 }
 
 struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
@@ -44,7 +46,7 @@ struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
     struct tcm_span *span = tcm_pool_get(pool_of(pools, bit_words));
     if (span == NULL)
         return NULL;
-    __builtin_memset(span, 0, RECORD(bit_words));
+    __builtin_memset(span, 0, RECORD_BYTES(bit_words));
     span->bit_words = (uint8_t)bit_words;
     return span;
 }
@@ -73,8 +75,8 @@ static uint32_t priority_of(const struct tcm_span *run, size_t page) {
     return (uint32_t)((x * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* Tells whether RUN's children are on their sides of it, and not of higher
-   priority. */
+/* True if RUN's children are on their sides of it, and not of higher priority.
+ */
 static bool node_is_valid(const struct tcm_span *run) {
     const struct tcm_span *left = run->left;
     const struct tcm_span *right = run->right;
@@ -87,10 +89,10 @@ static bool node_is_valid(const struct tcm_span *run) {
 void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
                          size_t page) {
     TCM_ASSERT(!tcm_run_tree_holds(tree, run));
-    uint32_t mine = priority_of(run, page);
-    run->priority = mine;
+    uint32_t priority = priority_of(run, page);
+    run->priority = priority;
     struct tcm_span **place = &tree->root;
-    while (*place != NULL && (*place)->priority >= mine)
+    while (*place != NULL && (*place)->priority >= priority)
         place =
             tcm_run_before(run, *place) ? &(*place)->left : &(*place)->right;
     /* The subtree found here is split around the new node. */
@@ -190,8 +192,8 @@ bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
     return at == run;
 }
 
-/* The last run of the subtree of RUN, of which all are after AFTER (NULL: of no
-   run). *VALID is cleared if they are not in order. */
+/* Walks the subtree of RUN, all of whose runs must be after AFTER (NULL: no
+   bound). Returns its last run. Clears *VALID if the runs are not in order. */
 static const struct tcm_span *walk(const struct tcm_span *run,
                                    const struct tcm_span *after, bool *valid) {
     if (run == NULL)
@@ -229,20 +231,20 @@ static uint64_t *pages_of(struct tcm_page_heap *heap, unsigned state) {
     return state == TCM_SPAN_FREE ? &heap->free_pages : &heap->released_pages;
 }
 
-/* Tells whether SPAN is in its range's committed part. */
+/* True if SPAN is in its range's committed part. */
 static bool is_committed(const struct tcm_span *span) {
     const struct tcm_range *range = tcm_span_range(span);
     return span->start >= range->start &&
            tcm_span_end(span) <= tcm_range_frontier(range);
 }
 
-/* Tells whether the bit of tree I says if the tree has runs. */
+/* True if the bit of tree I tells whether the tree has runs. */
 static bool bit_is_valid(const struct tcm_run_set *set, size_t i) {
     return (set->nonempty[i / 64] >> (i % 64) & 1) ==
            (set->tree[i].root != NULL);
 }
 
-/* Tells whether NEIGHBOUR, or nothing, does not merge with RUN. */
+/* True if NEIGHBOUR, which may be NULL, does not merge with RUN. */
 static bool is_apart(const struct tcm_span *run,
                      const struct tcm_span *neighbour) {
     return neighbour == NULL ||
@@ -304,13 +306,13 @@ static bool joins(const struct tcm_span *run, unsigned state) {
         return false;
     /* A span that is in use changes its state without the page heap lock, but
        not to a free one. */
-    unsigned its = tcm_load_relaxed(&run->state);
-    return its == state ||
-           (state == TCM_SPAN_FREE && its == TCM_SPAN_RELEASED &&
+    unsigned its_state = tcm_load_relaxed(&run->state);
+    return its_state == state ||
+           (state == TCM_SPAN_FREE && its_state == TCM_SPAN_RELEASED &&
             run->pages < TCM_RUN_SLIVER);
 }
 
-/* Takes RUN out of its set to become part of a neighbour of STATE. */
+/* Removes RUN from its set, as it becomes part of a neighbour of STATE. */
 static void take_in(struct tcm_span *run, unsigned state) {
     tcm_run_remove(run);
     if (run->state != state)
@@ -388,7 +390,7 @@ size_t tcm_run_offset(const struct tcm_span *run, size_t align) {
     return (first - run->start) >> TCM_PAGE_SHIFT;
 }
 
-/* Mostly one of the first few runs is aligned or long enough; otherwise a run
+/* Usually one of the first few runs is aligned or long enough; otherwise a run
    is taken that is long enough wherever it starts. */
 struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
                                          size_t pages, size_t align,
@@ -509,8 +511,8 @@ static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
     return part;
 }
 
-/* Joins the FREE run RUN with its neighbours to PAGES. NULL: they are too
-   few. */
+/* Joins the FREE run RUN with its neighbours to a run of PAGES. NULL: the
+   neighbours are too short. */
 static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
     TCM_ASSERT(run->state == TCM_SPAN_FREE);
     size_t total = run->pages;
@@ -551,7 +553,7 @@ struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages) {
     const struct tcm_range *range = &tcm_ranges.range[index];
     struct tcm_span *run =
         tcm_page_span((void *)(tcm_range_frontier(range) - 1));
-    /* Perhaps a span of a central list, which changes its state meanwhile. */
+    /* It may be a span of a central list, which changes its state meanwhile. */
     if (run != NULL && tcm_load_relaxed(&run->state) == TCM_SPAN_RELEASED)
         run = tcm_run_preceding(run);
     if (run == NULL || tcm_load_relaxed(&run->state) != TCM_SPAN_FREE)

@@ -20,7 +20,7 @@
 
 /* --- Records of spans ----------------------------------------------------- */
 
-/* Records of each size, those of a part of the page heap. */
+/* Pools of span records, one for each size; a shard has its own. */
 #define TCM_SPAN_SIZES 3
 struct tcm_span_pools {
     struct tcm_pool pool[TCM_SPAN_SIZES];
@@ -34,11 +34,11 @@ struct tcm_span_pools {
         }                                                                      \
     }
 
-/* A record with BIT_WORDS words of free_bits, zeroed, state NONE; NULL: out of
-   memory. The lock of POOLS' part of the page heap is held, in both
-   functions. */
+/* A record with BIT_WORDS words of free_bits, zeroed, in state NONE. NULL: out
+   of memory. For both functions the lock of the shard that has POOLS is held.
+ */
 struct tcm_span *tcm_span_new(struct tcm_span_pools *pools, unsigned bit_words);
-/* SPAN was made by POOLS. */
+/* Frees the record SPAN, which POOLS made. */
 void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span);
 
 /* --- Trees of runs -------------------------------------------------------- */
@@ -52,15 +52,14 @@ struct tcm_run_tree {
     struct tcm_span *root;
 };
 
-/* RUN begins PAGE pages into its range. */
+/* Adds RUN, which begins PAGE pages into its range. */
 void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
                          size_t page);
 void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run);
-/* The shortest run of at least PAGES, of several the lowest. NULL: none. */
+/* The shortest run of at least PAGES, the lowest of several. NULL: none. */
 struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
                                   size_t pages);
-/* The last run that is before BOUND in the order; the last of all if BOUND is
-   NULL. */
+/* The last run before BOUND in the order; the last of all if BOUND is NULL. */
 struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
                                      const struct tcm_span *bound);
 /* The first run that is after BOUND, which need not be in the tree. */
@@ -69,10 +68,10 @@ struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
 bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
                         const struct tcm_span *run);
 
-/* Tells whether the whole tree is in order. */
+/* True if the whole tree is in order. */
 bool tcm_run_tree_is_valid(const struct tcm_run_tree *tree);
 
-/* True if A comes before B. */
+/* True if A is before B in the order. */
 bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b);
 
 /* --- Shards and their runs ------------------------------------------------ */
@@ -101,7 +100,7 @@ struct tcm_page_heap {
     struct tcm_run_set released;
     struct tcm_span_pools records;
     uint64_t committed_pages; /* in all its ranges */
-    uint64_t free_pages;      /* those that are FREE, and so on */
+    uint64_t free_pages;      /* of these FREE ones, and so on */
     uint64_t released_pages;
     uint64_t busy_pages;
     uint64_t large_pages;
@@ -112,7 +111,7 @@ struct tcm_page_heap {
     uint64_t limit_pages;   /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;
-    uint32_t left;       /* threads that went to another shard */
+    uint32_t left;       /* threads that left for another shard */
     uint64_t spans_made; /* this and the next: read without the lock */
     uint64_t spans_freed;
 };
@@ -121,8 +120,8 @@ struct tcm_page_heap {
 extern struct tcm_page_heap tcm_page_heap;
 
 #define TCM_PAGE_SHARDS 8
-/* The shards that are open, from the first; never closed. Changed with the
-   growth lock: a shard is complete before the count says that it is there. */
+/* The shards that are open, from the first on; never closed. Changed with the
+   growth lock held: a shard is complete before the count includes it. */
 extern struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS];
 extern uint32_t tcm_page_shards;
 
@@ -133,20 +132,20 @@ static inline size_t tcm_run_tree_index(size_t pages) {
     return pages < TCM_SHORT_PAGES ? pages : 0;
 }
 
-/* The range that SPAN lies in. For the owner of SPAN or of a block in it, or
-   with the lock of its shard. */
+/* Range of SPAN. For the owner of SPAN or of a block in it, or with the lock of
+   its shard held. */
 static inline struct tcm_range *tcm_span_range(const struct tcm_span *span) {
     TCM_ASSERT(span->range < tcm_load_relaxed(&tcm_ranges.count));
     return &tcm_ranges.range[span->range];
 }
 
-/* The shard of SPAN; as above. */
+/* Shard of SPAN, for callers as of tcm_span_range. */
 static inline struct tcm_page_heap *
 tcm_page_shard_of(const struct tcm_span *span) {
     return tcm_page_shard[tcm_span_range(span)->shard];
 }
 
-/* Enters VALUE at the first and the last page of SPAN. */
+/* Stores VALUE in the page map for the first and the last page of SPAN. */
 void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value);
 
 /* The span that begins where SPAN ends, or NULL at the end of the committed
@@ -156,22 +155,22 @@ struct tcm_span *tcm_run_after(const struct tcm_span *span);
 /* The span that ends where SPAN begins, or NULL at the start of the range. */
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span);
 
-/* Tells whether SPAN, a neighbour or NULL (false), is FREE or RELEASED. */
+/* True if SPAN, a neighbour or NULL (false), is FREE or RELEASED. */
 bool tcm_run_is_free(const struct tcm_span *span);
 
-/* Enters RUN, FREE or RELEASED, into set, counts and map. Its neighbours are
-   not of its state. */
+/* Adds RUN, FREE or RELEASED, to set, counts and map. Its neighbours have other
+   states. */
 void tcm_run_insert(struct tcm_span *run);
-/* Takes RUN out of set, counts and map. */
+/* Removes RUN from set, counts and map. */
 void tcm_run_remove(struct tcm_span *run);
-/* Gives RUN, which is in no set, STATE, joins it with neighbours of that state
-   (a FREE one with RELEASED slivers too) and inserts the whole. */
+/* Sets the state of RUN, which is in no set, joins it with neighbours of that
+   state (a FREE one also with RELEASED slivers) and inserts the result. */
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state);
 
-/* The shortest run of at least PAGES, of several the lowest. NULL: none. */
+/* The shortest run of at least PAGES, the lowest of several. NULL: none. */
 struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages);
-/* A short and low run that has PAGES from a multiple of ALIGN pages on, and
- *OFFSET pages before that. NULL: none was found. */
+/* A short and low run that has PAGES from a multiple of ALIGN pages on;
+   *OFFSET: pages of the run before that. NULL: none was found. */
 struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
                                          size_t pages, size_t align,
                                          size_t *offset);
@@ -182,20 +181,21 @@ size_t tcm_run_offset(const struct tcm_span *run, size_t align);
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound);
 
-/* A FREE run of HEAP of PAGES or more, made of a chain of FREE and RELEASED
+/* Makes a FREE run of PAGES or more in HEAP of a chain of FREE and RELEASED
    neighbours around one of the longest FREE runs: the RELEASED parts that are
-   needed become FREE. NULL: none. */
+   needed become FREE. NULL: no chain is long enough. */
 struct tcm_span *tcm_run_join_somewhere(const struct tcm_page_heap *heap,
                                         size_t pages);
-/* Joins the chain at the end of a range into one run. */
+/* Joins the chain at the end of range INDEX to a FREE run of PAGES. NULL: the
+   chain has no FREE run, or is too short. */
 struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages);
 /* Free pages of either kind at the end of RANGE. */
 size_t tcm_run_pages_at_end(const struct tcm_range *range);
 
 /*
  * Makes PAGES pages, OFFSET pages into RUN, which is in its set, a span of
- * STATE with a record of BIT_WORDS; what is left of RUN on either side stays
- * free. NULL, with nothing changed: no memory for a record.
+ * STATE with a record of BIT_WORDS; the parts of RUN on either side stay free.
+ * NULL, with nothing changed: no memory for a record.
  */
 struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
                                size_t pages, enum tcm_span_state state,

@@ -62,7 +62,8 @@
 #define CLASSES(X) CLASSES_SMALL(X) CLASSES_MEDIUM(X)
 
 #define ONE(n, before, size, pages) +1
-TCM_STATIC_ASSERT(1 CLASSES(ONE) == tcm_class_count, "the list has them all");
+TCM_STATIC_ASSERT(1 CLASSES(ONE) == tcm_class_count,
+                  "the list has all classes");
 
 #define CLAMP(v, low, high)  ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
 #define RECIPROCAL(bits, n)  ((((uint64_t)1 << (bits)) + (n)-1) / (n))
@@ -97,8 +98,8 @@ unsigned tcm_size_class_aligned(size_t size, size_t align) {
     TCM_ASSERT(tcm_is_pow2(align));
     if (align > TCM_PAGE_SIZE || size > TCM_MAX_SMALL)
         return 0;
-    /* A class that is a multiple of ALIGN holds the rounded size too; mostly
-       the first class that is large enough is one. */
+    /* A class whose size is a multiple of ALIGN holds the rounded size too;
+       usually the first class that is large enough is one. */
     size = size == 0 ? align : tcm_align_up(size, align);
     for (unsigned size_class = tcm_size_class(size);
          size_class != 0 && size_class < tcm_class_count; size_class++) {

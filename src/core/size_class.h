@@ -34,7 +34,8 @@ tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
 }
 
 enum { tcm_class_count = 98 }; /* with class 0 */
-TCM_STATIC_ASSERT(tcm_class_count <= TCM_MAX_CLASSES, "they fit the tables");
+TCM_STATIC_ASSERT(tcm_class_count <= TCM_MAX_CLASSES,
+                  "the classes fit the tables");
 extern TCM_LOCAL const struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 /* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE. In
    few cache lines, for the fast paths. */

@@ -86,7 +86,7 @@ static inline uintptr_t tcm_span_end(const struct tcm_span *span) {
     return span->start + tcm_span_bytes(span);
 }
 
-/* Tells whether the fields of SPAN, a record in use, agree with each other. For
+/* True if the fields of SPAN, a record in use, agree with each other. For
    assertions, by the owner of the state. */
 static inline bool tcm_span_is_valid(const struct tcm_span *span) {
     bool small = span->state == TCM_SPAN_SMALL;

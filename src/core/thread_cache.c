@@ -31,8 +31,8 @@
 #include "core/transfer_cache.h"
 
 #define SWEEP_WAIT   32u
-#define CLAIM_WAIT   32u  /* slow paths until budget is asked for again */
-#define ROB_TRIES    16u  /* bins asked for capacity */
+#define CLAIM_WAIT   32u  /* claims that fail at once after a failed one */
+#define IDLE_TRIES   16u  /* bins tried for idle capacity */
 #define SHRINK_TRIES 256u /* bins shrunk while over the budget */
 #define MAX_CREDIT   16u
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
@@ -51,8 +51,8 @@ TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
                   "bins of two threads share no line");
 
 #if TCM_OBJECT_WORDS
-/* The traced paths do not ask whether the thread has a cache: it may have
-   released it, and records on. */
+/* The traced paths do not check that the thread has a cache: it may have
+   released the cache while it records. */
 static const struct tcm_entry no_entries[2];
 #define NO_PLACE ((struct tcm_entry *)(uintptr_t)no_entries + 1)
 
@@ -81,7 +81,7 @@ static uint32_t bin_count(const struct tcm_thread_cache *cache,
                       cache->cold[size_class].base);
 }
 
-/* Tells whether the parts of the bin of CLASS agree. For assertions. */
+/* True if the parts of the bin of CLASS agree. For assertions. */
 static bool bin_is_valid(const struct tcm_thread_cache *cache,
                          unsigned size_class) {
     const struct tcm_bin *bin = &cache->bin[size_class];
@@ -97,7 +97,7 @@ static bool bin_is_valid(const struct tcm_thread_cache *cache,
            cold->credit <= MAX_CREDIT && bit == (cold->capacity != 0);
 }
 
-/* Tells whether the bytes of capacity are those of all bins. */
+/* True if capacity_bytes is the sum over all bins. */
 static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
     uint64_t bytes = 0;
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
@@ -106,7 +106,7 @@ static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
     return bytes == cache->capacity_bytes;
 }
 
-/* Tells whether CACHE can be used by the calling thread. */
+/* True if the calling thread can use CACHE. */
 static bool is_usable(const struct tcm_thread_cache *cache) {
     return cache != TCM_NO_CACHE && tcm_load_relaxed(&cache->attached) &&
            cache->bin[0].top == cache->bin[0].end;
@@ -115,8 +115,8 @@ static bool is_usable(const struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Memory of bins                                                           */
 
-/* A guard, and the place above it: the bins without memory, which are empty and
-   full at once. */
+/* A guard and the place above it, for bins without memory: such a bin is empty
+   and full at once. */
 static struct tcm_entry no_region[2];
 
 static void region_free(struct tcm_bin_cold *cold) {
@@ -126,7 +126,8 @@ static void region_free(struct tcm_bin_cold *cold) {
     tcm_registry_put_region(tcm_log2_ceil(cold->region + 1), cold->base - 1);
 }
 
-/* Makes memory for PLACES entries; those in the bin stay. */
+/* Makes memory for PLACES entries; entries in the bin stay. false: out of
+   memory. */
 static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
                         uint32_t places) {
     TCM_ASSERT(bin_is_valid(cache, size_class));
@@ -198,8 +199,8 @@ static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
     TCM_ASSERT(bin_is_valid(cache, size_class));
 }
 
-/* ENTRIES as an array of pointers, if they are that; else BATCH, from or to
-   which the caller copies. */
+/* ENTRIES as an array of pointers in builds where entries are pointers; else
+   BATCH, between which and ENTRIES the caller copies. */
 static TCM_ALWAYS_INLINE void **plain_entries(struct tcm_entry *entries,
                                               void **batch) {
     return tcm_object_words ? batch : &entries->ptr;
@@ -230,8 +231,8 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
 /* ------------------------------------------------------------------------ */
 /* Budget                                                                   */
 
-/* The next class in turn whose bin has capacity, 0 if none has. */
-static unsigned next_to_rob(struct tcm_thread_cache *cache) {
+/* The next class in cyclic order whose bin has capacity; 0: no bin has. */
+static unsigned next_with_capacity(struct tcm_thread_cache *cache) {
     unsigned from = cache->steal_class + 1;
     for (unsigned i = 0; i <= TCM_MAX_CLASSES / 64;
          i++, from = (from | 63) + 1) {
@@ -247,12 +248,12 @@ static unsigned next_to_rob(struct tcm_thread_cache *cache) {
 }
 
 /* Lowers unused capacity of bins other than EXCEPT, until BYTES are saved or
-   ROB_TRIES were asked. */
-static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
-                         uint64_t bytes) {
+   IDLE_TRIES bins were tried. false: fewer were saved. */
+static bool take_idle_capacity(struct tcm_thread_cache *cache, unsigned except,
+                               uint64_t bytes) {
     uint64_t saved = 0;
-    for (unsigned tries = 0; tries < ROB_TRIES && saved < bytes; tries++) {
-        unsigned size_class = next_to_rob(cache);
+    for (unsigned tries = 0; tries < IDLE_TRIES && saved < bytes; tries++) {
+        unsigned size_class = next_with_capacity(cache);
         if (size_class == 0)
             break;
         uint32_t capacity = cache->cold[size_class].capacity;
@@ -269,9 +270,9 @@ static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
     return saved >= bytes;
 }
 
-/* Asks the registry for BYTES more. When no other cache could give any, it is
-   not asked for a while. */
-static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
+/* Claims BYTES more from the registry. After a claim that failed, the next
+   CLAIM_WAIT claims fail at once. */
+static bool claim_budget(struct tcm_thread_cache *cache, uint64_t bytes) {
     TCM_ASSERT(bytes != 0);
     if (cache->claim_wait != 0) {
         cache->claim_wait--;
@@ -283,23 +284,24 @@ static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
     return false;
 }
 
-/* Makes BYTES more of capacity for CLASS fit the budget. false: not
-   possible. */
-static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
-                   uint64_t bytes) {
+/* Makes BYTES more of capacity for CLASS fit the budget. false: not possible.
+ */
+static bool make_affordable(struct tcm_thread_cache *cache, unsigned size_class,
+                            uint64_t bytes) {
     uint64_t need = cache->capacity_bytes + bytes;
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
-    if (need <= budget || claim(cache, need - budget))
+    if (need <= budget || claim_budget(cache, need - budget))
         return true;
     budget = tcm_load_relaxed(&cache->budget_bytes);
-    return need <= budget || rob_own_bins(cache, size_class, need - budget);
+    return need <= budget ||
+           take_idle_capacity(cache, size_class, need - budget);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Upkeep in slow paths                                                     */
 
-/* The capacity can exceed the budget after another cache took from it, or a
-   miss fetched objects in spite of it: bins in turn give up idle capacity, then
+/* The capacity exceeds the budget after another cache took from it, or after a
+   miss fetched objects in spite of it. Bins in turn give up idle capacity, then
    half of their objects. */
 static void shrink_to_budget(struct tcm_thread_cache *cache) {
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
@@ -307,7 +309,7 @@ static void shrink_to_budget(struct tcm_thread_cache *cache) {
     for (unsigned tries = 0;
          tries < SHRINK_TRIES && TCM_UNLIKELY(cache->capacity_bytes > budget);
          tries++) {
-        unsigned size_class = next_to_rob(cache);
+        unsigned size_class = next_with_capacity(cache);
         if (size_class == 0)
             return;
         uint32_t count = bin_count(cache, size_class);
@@ -318,7 +320,7 @@ static void shrink_to_budget(struct tcm_thread_cache *cache) {
     }
     if (tcm_load_relaxed(&cache->owed_bytes) != 0 &&
         cache->capacity_bytes <= budget)
-        tcm_registry_settle(cache);
+        tcm_registry_end_debt(cache);
 }
 
 static void sweep(struct tcm_thread_cache *cache) {
@@ -401,8 +403,8 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     note_use(cache, size_class);
     uint32_t n = cold->fetch;
     if (n > cold->capacity) {
-        if (!afford(cache, size_class,
-                    (uint64_t)(n - cold->capacity) * info->size))
+        if (!make_affordable(cache, size_class,
+                             (uint64_t)(n - cold->capacity) * info->size))
             n = cold->capacity != 0 ? cold->capacity : 1;
         if (!bin_reserve(cache, size_class, n))
             return false;
@@ -432,7 +434,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     return true;
 }
 
-/* Raises the capacity of a full bin if that is deserved and affordable. */
+/* Raises the capacity of a full bin if it is deserved and affordable. */
 static bool raise_capacity(struct tcm_thread_cache *cache,
                            unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
@@ -449,8 +451,8 @@ static bool raise_capacity(struct tcm_thread_cache *cache,
     if (target > info->max_cached)
         target = info->max_cached;
     if (target <= cold->capacity ||
-        !afford(cache, size_class,
-                (uint64_t)(target - cold->capacity) * info->size))
+        !make_affordable(cache, size_class,
+                         (uint64_t)(target - cold->capacity) * info->size))
         return false;
     if (!bin_reserve(cache, size_class, target))
         return false;
@@ -461,7 +463,7 @@ static bool raise_capacity(struct tcm_thread_cache *cache,
 }
 
 /* True for the first objects freed into a bin that was never refilled: they
-   come from another thread, which may use their neighbours. After some a bin
+   come from another thread, which may use their neighbours. After a few the bin
    accepts them, for threads that free many objects of others. */
 static bool is_foreign(struct tcm_thread_cache *cache, unsigned size_class) {
     struct tcm_bin_cold *cold = &cache->cold[size_class];

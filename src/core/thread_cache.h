@@ -35,7 +35,7 @@ struct tcm_entry {
 #endif
 };
 
-/* Place in ENTRY of the address of its object word; NULL in builds without. */
+/* Where ENTRY has the address of its object word; NULL in builds without. */
 #if TCM_OBJECT_WORDS
 static TCM_ALWAYS_INLINE uint64_t **tcm_bin_word(struct tcm_entry *entry) {
     return &entry->word;
@@ -84,7 +84,7 @@ struct tcm_thread_cache {
     uint64_t owed_bytes;     /* to give back since it was lowered; same lock */
     uint64_t with_capacity[TCM_MAX_CLASSES / 64]; /* a bit per such bin */
     uint32_t steal_class; /* where the search for idle capacity goes on */
-    uint32_t claim_wait;  /* slow paths until budget is asked for again */
+    uint32_t claim_wait;  /* claims of budget that fail at once */
     uint32_t sweep_class; /* where the search for idle bins goes on */
     uint32_t sweep_wait;  /* slow paths until the next step of the sweep */
     uint64_t taken_seen;  /* system_bytes_taken at the last slow path */
@@ -95,9 +95,10 @@ struct tcm_thread_cache {
     uint64_t overflows;
 };
 
-/* Stands in where a thread has no cache: always shut, so that the plain paths
-   leave its bins alone. With object words these are empty and full at once, so
-   that the traced paths end in slow ones; without, they are all zero. */
+/* Stand-in for the cache of a thread that has none: always shut, so that the
+   plain paths do not touch its bins. With object words the bins are empty and
+   full at once, so that the traced paths end in slow ones; without, they are
+   all zero. */
 extern TCM_LOCAL const struct tcm_thread_cache tcm_no_cache;
 #define TCM_NO_CACHE ((struct tcm_thread_cache *)(uintptr_t)&tcm_no_cache)
 
@@ -117,8 +118,8 @@ tcm_cache_scaled_small(const struct tcm_thread_cache *cache, size_t size) {
 }
 
 /*
- * Pop: the entry on top, which has a NULL pointer if the bin is empty; then
- * call tcm_cache_refill and peek again.
+ * Pop: returns the entry on top, whose pointer is NULL if the bin is empty; the
+ * caller then calls tcm_cache_refill and peeks again.
  */
 static TCM_ALWAYS_INLINE struct tcm_entry *
 tcm_cache_peek(struct tcm_thread_cache *cache, unsigned size_class) {
@@ -138,8 +139,8 @@ static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
     return (cache->bin[size_class].top - 1)->ptr == ptr;
 }
 
-/* Push: false if the bin is full (then call tcm_cache_make_room and push
-   again), or PTR is on top of it already. */
+/* Push: false if the bin is full (the caller then calls tcm_cache_make_room and
+   pushes again), or PTR is on top of it already. */
 static TCM_ALWAYS_INLINE bool
 tcm_cache_push_scaled(struct tcm_thread_cache *cache, uint64_t scaled,
                       void *ptr) {
@@ -185,32 +186,34 @@ static inline bool tcm_cache_is_open(const struct tcm_thread_cache *cache) {
 struct tcm_thread_cache *tcm_cache_new(void);
 /* Returns all objects to the central lists and frees CACHE. */
 void tcm_cache_destroy(struct tcm_thread_cache *cache);
-/* Marks CACHE as used by no thread, or by one again. No lock, no loop. */
+/* Marks CACHE as used by no thread (detach), or by a thread again (attach). No
+   lock, no loop. */
 void tcm_cache_detach(struct tcm_thread_cache *cache);
 void tcm_cache_attach(struct tcm_thread_cache *cache);
 
 /*
- * Idle memory and budget. tcm_cache_refill only takes objects, so its caller
- * does the upkeep first: a recorder reads its clock before memory is given up,
- * and again after memory was got. tcm_cache_make_room does its own upkeep.
+ * Upkeep returns idle memory and keeps the budget. tcm_cache_refill only takes
+ * objects, so its caller does the upkeep first: a recorder reads its clock
+ * before memory is given up, and again after memory was obtained.
+ * tcm_cache_make_room does its own upkeep.
  */
 bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache);
 void tcm_cache_upkeep(struct tcm_thread_cache *cache);
 
-/* The bin of CLASS (not 0) is empty: gets at least one object into it. false:
-   out of memory. */
+/* Gets at least one object into the bin of CLASS (not 0), which is empty.
+   false: out of memory. */
 bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class);
-/* The bin of CLASS (not 0) is full: raises its capacity or returns objects to
-   the central list. true: there is room. false: the object is better not
-   cached, or there is no memory for the bin; the caller passes it to
-   tcm_heap_free_one. */
+/* Makes room in the bin of CLASS (not 0), which is full: raises its capacity or
+   returns objects to the central list. false: the object is better not cached,
+   or there is no memory for the bin; the caller passes it to tcm_heap_free_one.
+ */
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 
 /* Returns all objects to the central lists; the cache stays. */
 void tcm_cache_flush(struct tcm_thread_cache *cache);
 
-/* Gives every entry its word from now on, for which tables are made as needed;
-   or none needs it. */
+/* WANT: entries have their words from now on, whose tables are made as needed.
+   Else no entry needs its word. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
 
 #endif

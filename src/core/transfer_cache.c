@@ -17,20 +17,20 @@ void tcm_transfer_init(void) {
                            TCM_RANK_TRANSFER_CACHE);
 }
 
-/* Tells whether the counts agree; the lock is held. */
-static bool is_valid(const struct tcm_transfer *transfer) {
+/* True if the counts agree; the lock is held. */
+static bool transfer_is_valid(const struct tcm_transfer *transfer) {
     tcm_lock_assert_held(&transfer->lock);
     return transfer->low <= transfer->count &&
            transfer->count <= transfer->capacity &&
            (transfer->count == 0 || transfer->object != NULL);
 }
 
-/* Takes up to COUNT objects, if there are at least LEAST. */
-static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
-                     unsigned least) {
+/* Takes up to COUNT objects, if there are at least LEAST. Returns how many. */
+static unsigned take_parked(struct tcm_transfer *transfer, void **out,
+                            unsigned count, unsigned least) {
     TCM_ASSERT(count <= TCM_MAX_BATCH && least <= count);
     tcm_lock(&transfer->lock);
-    TCM_ASSERT(is_valid(transfer));
+    TCM_ASSERT(transfer_is_valid(transfer));
     unsigned got = transfer->count < count ? transfer->count : count;
     if (got < least)
         got = 0;
@@ -41,31 +41,32 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
         if (rest < transfer->low)
             tcm_store_relaxed(&transfer->low, rest);
     }
-    TCM_ASSERT(is_valid(transfer));
+    TCM_ASSERT(transfer_is_valid(transfer));
     tcm_unlock(&transfer->lock);
     return got;
 }
 
 /*
- * Unless the transfer cache has about as many objects as are asked for, the
- * central list serves: a few of many are not worth a lock, and a single object
- * given up by a thread may share a cache line with others of that thread.
+ * The central list serves the request unless the transfer cache has about as
+ * many objects as are requested: a few of many are not worth a lock, and a
+ * single object that a thread gave up may share a cache line with others of
+ * that thread.
  */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
     struct tcm_transfer *transfer = &tcm_transfer[size_class];
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count && count != 0);
     unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
-    /* Read without the lock: with one thread it is mostly empty. */
+    /* Read without the lock: with one thread the cache is mostly empty. */
     if (tcm_load_relaxed(&transfer->count) >= least) {
-        unsigned got = take(transfer, out, count, least);
+        unsigned got = take_parked(transfer, out, count, least);
         if (got != 0) {
             (void)tcm_add_relaxed(&transfer->hits, 1);
             return got;
         }
     }
     unsigned got = tcm_central_fetch(size_class, out, count);
-    return got != 0 ? got : take(transfer, out, count, 1);
+    return got != 0 ? got : take_parked(transfer, out, count, 1);
 }
 
 static uint32_t capacity_of(unsigned size_class) {
@@ -79,7 +80,7 @@ static uint32_t capacity_of(unsigned size_class) {
     return (uint32_t)capacity;
 }
 
-static bool has_memory(struct tcm_transfer *transfer, unsigned size_class) {
+static bool get_memory(struct tcm_transfer *transfer, unsigned size_class) {
     tcm_lock_assert_held(&transfer->lock);
     if (transfer->object != NULL)
         return true;
@@ -96,27 +97,27 @@ void tcm_transfer_insert(unsigned size_class, void *const *objects,
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
-    TCM_ASSERT(is_valid(transfer));
-    bool fits = has_memory(transfer, size_class) &&
+    TCM_ASSERT(transfer_is_valid(transfer));
+    bool fits = get_memory(transfer, size_class) &&
                 transfer->count + count <= transfer->capacity;
     if (fits) {
         __builtin_memcpy(transfer->object + transfer->count, objects,
                          count * sizeof(objects[0]));
         tcm_store_relaxed(&transfer->count, transfer->count + count);
     }
-    TCM_ASSERT(is_valid(transfer));
+    TCM_ASSERT(transfer_is_valid(transfer));
     tcm_unlock(&transfer->lock);
     if (!fits)
         tcm_central_return(size_class, objects, count);
 }
 
 /* Takes up to COUNT of the objects that were not needed since the last trim,
-   which are at the low end. */
+   which are at the low end. Returns how many. */
 static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
                               unsigned count) {
     TCM_ASSERT(count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
-    TCM_ASSERT(is_valid(transfer));
+    TCM_ASSERT(transfer_is_valid(transfer));
     unsigned n = transfer->low < count ? transfer->low : count;
     unsigned rest = transfer->count - n;
     if (n != 0) {
@@ -127,7 +128,7 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
     }
     uint32_t low = transfer->low - n;
     tcm_store_relaxed(&transfer->low, low != 0 ? low : rest);
-    TCM_ASSERT(is_valid(transfer));
+    TCM_ASSERT(transfer_is_valid(transfer));
     tcm_unlock(&transfer->lock);
     return n;
 }
@@ -152,7 +153,7 @@ void tcm_transfer_flush(void) {
         struct tcm_transfer *transfer = &tcm_transfer[size_class];
         void *batch[TCM_MAX_BATCH];
         for (;;) {
-            unsigned got = take(transfer, batch, TCM_MAX_BATCH, 1);
+            unsigned got = take_parked(transfer, batch, TCM_MAX_BATCH, 1);
             if (got == 0)
                 break;
             tcm_central_return(size_class, batch, got);
