@@ -11,19 +11,19 @@
 #define LZ4F_STATIC_LINKING_ONLY
 #include <lz4frame.h>
 
-/* liblz4 has three blocks: its context, the tables, and the buffer of a frame,
-   which it gives back after each frame and asks for again. */
+/* liblz4 allocates three blocks: its context, the tables, and the buffer of a
+   frame, which it frees after each frame and allocates again. */
 #define ARENA_BLOCKS 6u
-/* Blocks that liblz4 may ask for zeroed and depends on: its context. The buffer
-   of a frame, which some versions ask for in the same way, is written before it
-   is read, and clearing it would touch 192 KiB for each frame. */
+/* Blocks below this size are zeroed if liblz4 asks for that: the context
+   depends on it. Some versions ask for the buffer of a frame in the same way,
+   which is written before it is read; clearing that would touch 192 KiB for
+   each frame. */
 #define ZEROED_MAX ((size_t)64 << 10)
 
-/* A frame of which less than a 64th could be saved, of at least this many
-   bytes, is dense: the next one is searched with steps as wide as this. (An
-   event stream of random sizes has nothing to find, and what changes it lasts
-   longer than a frame.) A frame that does compress is found by wide steps too.
-   */
+/* A frame of at least DENSE_BYTES that shrank by less than a 64th is dense: the
+   next frame is searched with steps of WIDE_STEPS. A stream of random sizes has
+   nothing to find, and a program makes such streams for longer than a frame.
+   Wide steps still notice a frame that does compress. */
 #define DENSE_BYTES ((uint64_t)256 << 10)
 #define WIDE_STEPS  64
 
@@ -41,6 +41,7 @@ struct mtf_compress {
     LZ4F_cctx *context;
     LZ4F_preferences_t preferences;
     uint64_t frame_in, frame_out; /* bytes of the frame so far */
+    bool in_frame;
 };
 
 static void *arena_alloc(void *opaque, size_t n) {
@@ -93,7 +94,7 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
     c->top = tcm_align_up(sizeof(*c), 64);
     c->preferences.frameInfo.blockSizeID = LZ4F_max64KB;
     c->preferences.frameInfo.blockMode = LZ4F_blockLinked;
-    /* Every segment in it has one. */
+    /* Every segment in the frame has a checksum. */
     c->preferences.frameInfo.contentChecksumFlag = LZ4F_noContentChecksum;
     if (LZ4F_compressBound(MTF_COMPRESS_PIECE, &c->preferences) >
         MTF_COMPRESS_ROOM)
@@ -107,7 +108,7 @@ void mtf_compress_with_checksum(struct mtf_compress *c) {
     c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
 }
 
-static size_t result(struct mtf_compress *c, size_t n) {
+static size_t count_output(struct mtf_compress *c, size_t n) {
     if (LZ4F_isError(n))
         return MTF_COMPRESS_ERROR;
     c->frame_out += n;
@@ -122,24 +123,30 @@ static bool was_dense(const struct mtf_compress *c) {
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
     c->preferences.compressionLevel = was_dense(c) ? -WIDE_STEPS : 0;
     c->frame_in = c->frame_out = 0;
-    return result(c,
-                  LZ4F_compressBegin(c->context, out, room, &c->preferences));
+    c->in_frame = true;
+    return count_output(
+        c, LZ4F_compressBegin(c->context, out, room, &c->preferences));
 }
 
 size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
                         void *out, size_t room) {
+    TCM_ASSERT(c->in_frame);
     if (n > MTF_COMPRESS_PIECE)
         return MTF_COMPRESS_ERROR;
     c->frame_in += n;
-    return result(c, LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
+    return count_output(
+        c, LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
 }
 
 size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
-    return result(c, LZ4F_flush(c->context, out, room, NULL));
+    TCM_ASSERT(c->in_frame);
+    return count_output(c, LZ4F_flush(c->context, out, room, NULL));
 }
 
 size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
-    return result(c, LZ4F_compressEnd(c->context, out, room, NULL));
+    TCM_ASSERT(c->in_frame);
+    c->in_frame = false;
+    return count_output(c, LZ4F_compressEnd(c->context, out, room, NULL));
 }
 
 #else

@@ -14,7 +14,7 @@ static size_t length_of(const char *text, size_t most) {
     return strnlen(text, most);
 }
 
-/* N bytes at P as a text, which has no zero byte. */
+/* Copies N bytes at P as a text. false: there is a zero byte. */
 static bool take_text(char *out, const uint8_t *p, size_t n) {
     if (n != 0 && memchr(p, 0, n) != NULL)
         return false;
@@ -41,9 +41,9 @@ bool mtf_control_parse_request(const uint8_t *p, size_t n,
         p[4] > MTF_CONTROL_MARK || (p[5] | p[6] | p[7]) != 0)
         return false;
     r->command = (enum mtf_control_command)p[4];
-    bool may_have =
+    bool may_have_text =
         r->command == MTF_CONTROL_START || r->command == MTF_CONTROL_MARK;
-    if (!may_have && n != REQUEST_HEAD)
+    if (!may_have_text && n != REQUEST_HEAD)
         return false;
     return take_text(r->text, p + REQUEST_HEAD, n - REQUEST_HEAD);
 }
@@ -75,6 +75,7 @@ size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r) {
         mtf_put_account(p, r->account[i]);
     memcpy(p, r->name, name);
     memcpy(p + name, r->message, message);
+    TCM_ASSERT((size_t)(p - out) + name + message <= MTF_CONTROL_REPLY_MAX);
     return (size_t)(p - out) + name + message;
 }
 
@@ -107,5 +108,6 @@ size_t mtf_control_address(char *path, uint32_t pid, uint64_t random) {
     tcm_fmt_char(&f, '/');
     for (unsigned i = MTF_CONTROL_DIGITS; i-- > 0;)
         tcm_fmt_char(&f, "0123456789abcdef"[random >> 4 * i & 15]);
+    TCM_ASSERT(!f.cut);
     return f.len + 1;
 }

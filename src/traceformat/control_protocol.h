@@ -4,10 +4,10 @@
  *
  * A connection is a UNIX socket of kind SOCK_SEQPACKET to an abstract address:
  * a zero byte, then "malloc-trace/", the process id in decimal, "/" and a
- * random number in 16 hexadecimal digits, so that nobody can take the address
- * first. A client finds it in /proc/net/unix and checks which process listens
- * there: anybody may take other addresses of this form. One packet goes each
- * way. All numbers are little-endian.
+ * random number in 16 hexadecimal digits, so that no other process can take the
+ * address first. A client finds it in /proc/net/unix and checks which process
+ * listens there: any process may take other addresses of this form. One packet
+ * goes each way. All numbers are little-endian.
  *
  *   request   offset  size
  *   magic        0      4   "MTC1"
@@ -35,7 +35,7 @@
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"
 
-/* Longest text of a request: a path with its end. */
+/* Longest text of a request: a path with its terminator. */
 #define MTF_CONTROL_TEXT_MAX    4096u
 #define MTF_CONTROL_REQUEST_MAX (8u + MTF_CONTROL_TEXT_MAX)
 #define MTF_CONTROL_MESSAGE_MAX 255u
@@ -55,12 +55,12 @@ enum mtf_control_command {
 enum mtf_control_result {
     MTF_CONTROL_DONE = 0,
     MTF_CONTROL_REFUSED = 1, /* MESSAGE says why */
-    MTF_CONTROL_BAD = 2      /* no request that is known */
+    MTF_CONTROL_BAD = 2      /* unknown request */
 };
 
 enum mtf_control_state {
     MTF_CONTROL_OFF = 0,
-    MTF_CONTROL_WAITING = 1, /* begins with the next event */
+    MTF_CONTROL_WAITING = 1, /* recording begins with the next event */
     MTF_CONTROL_RECORDING = 2,
     MTF_CONTROL_ENDED = 3, /* the program is at its end */
     MTF_CONTROL_FAILED = 4
@@ -80,24 +80,26 @@ struct mtf_control_reply {
     char message[MTF_CONTROL_MESSAGE_MAX + 1];
 };
 
-/* The packet in OUT (.._REQUEST_MAX, .._REPLY_MAX bytes); its length. Texts
-   that are too long are cut. */
+/* Writes a packet to OUT, which has MTF_CONTROL_REQUEST_MAX or
+   MTF_CONTROL_REPLY_MAX bytes; returns its length. Texts that are too long are
+   cut. */
 size_t mtf_control_put_request(uint8_t *out,
                                const struct mtf_control_request *r);
 size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r);
 
-/* false: N bytes at P are no such packet. */
+/* Parses the N bytes at P. false: they are no such packet. */
 bool mtf_control_parse_request(const uint8_t *p, size_t n,
                                struct mtf_control_request *r);
 bool mtf_control_parse_reply(const uint8_t *p, size_t n,
                              struct mtf_control_reply *r);
 
-/* Longest address, with the zero byte before it and one behind it. */
+/* Longest address, with the zero byte before it and one after it. */
 #define MTF_CONTROL_ADDRESS_MAX 48u
-#define MTF_CONTROL_DIGITS      16u /* of the random number, at its end */
+#define MTF_CONTROL_DIGITS      16u /* digits of the random number */
 
-/* Fills the path of a socket's address for process PID
-   (MTF_CONTROL_ADDRESS_MAX bytes); returns how many of them count. */
+/* Writes the address for process PID to PATH, the path of a socket address
+   (MTF_CONTROL_ADDRESS_MAX bytes); returns the number of bytes that belong to
+   it. */
 size_t mtf_control_address(char *path, uint32_t pid, uint64_t random);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop reads each varint with one load that may pass the end by 8 bytes and
- * looks afterwards whether it did; what a block can break is only its own
+ * The loop reads each varint with one load, which may pass the end by 8 bytes,
+ * and checks afterwards if it did. A damaged block breaks only its own
  * operations. Births, stack and slot count are bounded by the number of
- * records, which is checked once, so the loop checks no array bound but the two
- * names a record can carry.
+ * records, which is checked once, so the loop checks no array bound but those
+ * of the two names that a record can have.
  */
 #include "traceformat/proc_decode.h"
 
@@ -78,6 +78,13 @@ static TCM_ALWAYS_INLINE uint32_t take_slot(struct mtf_proc_decoder *d) {
     return slot;
 }
 
+static TCM_ALWAYS_INLINE void give_slot(struct mtf_proc_decoder *d,
+                                        uint32_t slot) {
+    TCM_ASSERT(slot < d->slot_count);
+    TCM_ASSERT(d->depth < TCM_ARRAY_SIZE(d->stack));
+    d->stack[d->depth++] = slot;
+}
+
 static TCM_ALWAYS_INLINE void put_op(struct mtf_op *op, unsigned kind,
                                      unsigned call, uint32_t slot,
                                      uint64_t size) {
@@ -87,19 +94,19 @@ static TCM_ALWAYS_INLINE void put_op(struct mtf_op *op, unsigned kind,
                           .size = size};
 }
 
-/* The little-endian number in the N bytes (at most 8 are used) at P. */
+/* Little-endian number in the N bytes at P, of which at most 8 count. */
 static uint64_t bytes_value(const uint8_t *p, size_t n) {
     uint64_t v = 0;
     memcpy(&v, p, n < 8 ? n : 8);
     return v;
 }
 
-static bool named_slot(struct mtf_proc_decoder *d, uint32_t slot) {
+static bool check_slot(struct mtf_proc_decoder *d, uint32_t slot) {
     return slot < d->slot_count || stop(d, "slot out of range");
 }
 
-/* Records with bytes that are operations. False: stopped. *MADE tells whether
-   there is one. */
+/* Decodes records with bytes that are operations. false: decoding has stopped.
+   *MADE: OP was filled. */
 static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
                              const uint8_t *p, size_t n, struct mtf_op *op,
                              bool *made) {
@@ -134,25 +141,25 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
         memcpy(&slot, p + 1, 4);
         if (!mtf_call_is_realloc(call))
             return stop(d, "impossible call");
-        if (!named_slot(d, slot))
+        if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_REALLOC_END, call, slot, 0);
-        d->stack[d->depth++] = slot;
+        give_slot(d, slot);
         break;
     case MTF_PROC_FREE_SIZE:
         memcpy(&slot, p + 1, 4);
         if (!mtf_call_is_free(call))
             return stop(d, "impossible call");
-        if (!named_slot(d, slot))
+        if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_FREE_SIZE, call, slot, bytes_value(p + 5, n - 5));
-        d->stack[d->depth++] = slot;
+        give_slot(d, slot);
         break;
     default: /* MTF_PROC_REALLOC_SIZE */
         memcpy(&slot, p + 2, 4);
         if (!mtf_call_is_realloc(call))
             return stop(d, "impossible call");
-        if (!named_slot(d, slot))
+        if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_REALLOC, call, slot, bytes_value(p + 6, n - 6));
         op->flags = p[1] & MTF_PROC_FLAG_MOVED;
@@ -163,7 +170,7 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     return true;
 }
 
-/* Kinds of the forms TEXT and PAIR, and those of a later version. */
+/* Decodes kinds of the forms TEXT and PAIR, and kinds of a later version. */
 static TCM_NOINLINE bool decode_plain(struct mtf_proc_decoder *d, unsigned kind,
                                       const uint8_t *p, size_t n,
                                       struct mtf_op *op) {
@@ -189,7 +196,7 @@ static TCM_NOINLINE bool decode_plain(struct mtf_proc_decoder *d, unsigned kind,
     return true;
 }
 
-/* The other records with bytes. */
+/* Decodes all records with bytes. */
 static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
                               const uint8_t *p, size_t n, struct mtf_op *op,
                               bool *made) {
@@ -211,7 +218,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_REALLOC_SIZE:
         return decode_operation(d, kind, p, n, op, made);
     case MTF_PROC_FAILED:
-        /* also calls of later versions: nothing executes it */
+        /* calls of later versions too: no program executes a FAILED */
         if (p[0] == MTF_CALL_NONE || p[0] >= MTF_CALL_FREE)
             return stop(d, "impossible call");
         put_op(op, MTF_OP_FAILED, p[0], 0, bytes_value(p + 3, n - 3));
@@ -257,7 +264,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     }
 }
 
-/* The second varint of a realloc. */
+/* Decodes the second varint of a realloc. */
 static bool decode_realloc(struct mtf_proc_decoder *d, uint32_t slot,
                            struct mtf_op *op) {
     uint64_t v;
@@ -304,7 +311,7 @@ static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
         return true;
     case MTF_PROC_REALLOC_OLD: {
         uint32_t slot = d->last_slot + (uint32_t)mtf_unzigzag(x);
-        if (!named_slot(d, slot))
+        if (!check_slot(d, slot))
             return false;
         d->last_slot = slot;
         *made = true;
@@ -321,8 +328,8 @@ static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
     }
 }
 
-/* Any record but ALLOC, FREE and FREE_OLD; D->p is behind its first varint V.
- *MADE: an operation was made of it. */
+/* Decodes any record but ALLOC, FREE and FREE_OLD; D->p is behind its first
+   varint V. MADE becomes true if OP was filled. */
 static TCM_NOINLINE bool decode_rare(struct mtf_proc_decoder *d, uint64_t v,
                                      struct mtf_op *op, bool *made) {
     if ((v & 15) == 0)
@@ -378,8 +385,7 @@ size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
             continue;
         }
         put_op(op++, MTF_OP_FREE, d->free_call, slot, 0);
-        TCM_ASSERT(d->depth < TCM_ARRAY_SIZE(d->stack));
-        d->stack[d->depth++] = slot;
+        give_slot(d, slot);
         d->ops_left--;
     }
     if (d->records_left == 0 && d->problem == NULL &&

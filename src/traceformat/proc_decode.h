@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decodes a block of the processed trace into an array of ready operations. The
+ * Decodes a block of the processed trace into an array of operations. The
  * encoder is proc_writer.h.
  *
- * Invariants: whatever the block, no byte outside it and the 8 after it is
- * read. Kinds, calls and alignments are in their ranges; slots are below the
- * slot count after the block. After damage, and in forged blocks, an operation
- * may name an empty slot and an allocation may get one that is not empty:
- * whatever executes operations must cope with both.
- * Threads: none shared; one decoder belongs to one thread.
+ * Invariants: no byte outside the block and the 8 bytes after it is read,
+ * whatever the block has. Kinds, calls and alignments are in their ranges;
+ * slots are below the slot count after the block. After damage, and in forged
+ * blocks, an operation may name an empty slot and an allocation may get one
+ * that is not empty: code that executes operations must cope with both.
+ *
+ * Threads: one user at a time for each decoder.
  */
 #ifndef TCM_TRACEFORMAT_PROC_DECODE_H
 #define TCM_TRACEFORMAT_PROC_DECODE_H
 
 #include "traceformat/proc_layout.h"
 
-/* Tells whether operations of KIND make a block of memory or resize one. */
+/* True if operations of KIND make a block of memory or resize one. */
 static inline bool mtf_op_makes(unsigned kind) {
     return kind == MTF_OP_ALLOC || kind == MTF_OP_ALIGNED ||
            kind == MTF_OP_REALLOC || kind == MTF_OP_REALLOC_NEW;
 }
 
 /*
- * One ready operation. Of kinds with bytes, `size` says where these stand in
- * the block's payload: mtf_proc_bytes finds them while the block is there.
+ * One operation. For kinds with bytes, `size` has the place of the bytes in the
+ * block's payload: mtf_proc_bytes finds them as long as the block exists.
  * Fields that are set, by kind:
  *
  *   ALLOC          slot, call, size
@@ -70,8 +71,8 @@ struct mtf_proc_block {
 };
 
 /*
- * Decoder of one operation block. It is large (768 KiB): keep one, not on the
- * stack. No state passes from block to block.
+ * Decoder of one operation block. Large (768 KiB): not for the stack. No state
+ * passes from block to block.
  */
 struct mtf_proc_decoder {
     const uint8_t *p, *end;
@@ -85,19 +86,20 @@ struct mtf_proc_decoder {
     uint32_t stack[2 * MTF_PROC_BLOCK_RECORDS];
 };
 
-/* Starts with BLOCK, whose payload must stay until its last operation is
-   decoded. False: the block contradicts itself (problem says how). */
+/* Begins to decode BLOCK, whose payload must stay until its last operation is
+   decoded. false: the block contradicts itself (d->problem tells how). */
 bool mtf_proc_decode_begin(struct mtf_proc_decoder *d,
                            const struct mtf_proc_block *block);
 /*
- * Decodes up to MAX operations; returns how many, 0 at the end of the block.
- * After the last one, d->problem is NULL or says why the rest of the block
- * cannot be decoded (only blocks not made by our writer have that), and
- * d->slot_count, d->thread, d->time_ns are those after the operations so far.
+ * Decodes up to MAX operations; returns their number, 0 at the end of the
+ * block. After the last one, d->problem is NULL or tells why the rest of the
+ * block cannot be decoded (only in blocks that our writer did not make).
+ * d->slot_count, d->thread and d->time_ns are those after the operations so
+ * far.
  */
 size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
                        size_t max);
-/* Bytes of an operation of a kind that has some. */
+/* Bytes of an operation whose kind has some. */
 static inline const uint8_t *mtf_proc_bytes(const struct mtf_proc_block *b,
                                             const struct mtf_op *op,
                                             size_t *length) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes of the processed trace, version 1: operations on numbered slots, in one
- * order. All numbers are little-endian. doc/processed-trace-format.md says the
- * same in words, with worked examples; the two change together.
+ * order. All numbers are little-endian. doc/processed-trace-format.md describes
+ * them in words, with worked examples; the two change together.
  *
  *   header:  fixed part (32 bytes) | the raw trace's header | zeros to a
  *            multiple of 8 | fields | zeros to a multiple of 8 | XXH64
@@ -76,9 +76,9 @@ enum mtf_proc_block_kind {
     MTF_PROC_BLOCK_INDEX = 3    /* struct mtf_proc_index_entry each */
 };
 
-/* Places where operation blocks begin, in rising order: of each block, or of
-   every 2nd, 4th, ... in a long trace. Traces of early versions have no index.
-   */
+/* Entry of the index: a place where an operation block begins. The index has
+   entries, in rising order, of each block, or of every 2nd, 4th, ... in a long
+   trace. Traces of early versions have no index. */
 struct mtf_proc_index_entry { /* offset */
     uint64_t offset;          /*  0: of the block in the trace */
     uint64_t first_op;        /*  8: operations before it */
@@ -91,12 +91,12 @@ TCM_STATIC_ASSERT(MTF_PROC_INDEX_MAX * sizeof(struct mtf_proc_index_entry) <=
                   "the index is one block");
 
 /*
- * A record begins with a varint; the lowest set bit of its payload tells the
- * type, what stands above it is the argument (none of the low four bits set:
- * an extended record). Extended records have a kind in the next five bits:
- * below 16 the rest is the argument, from 16 on the number of bytes that
- * follow, so that a reader skips kinds it does not know. Kinds are listed in
- * trace_event.h.
+ * A record begins with a varint. The lowest set bit of its payload tells the
+ * type, and the bits above are the argument; if none of the low four bits is
+ * set, the record is extended. Extended records have a kind in the next five
+ * bits: below 16 the bits above are the argument, from 16 on the number of
+ * bytes that follow, so that a reader skips kinds that it does not know. Kinds
+ * are listed in trace_event.h.
  */
 enum mtf_proc_type {
     MTF_PROC_ALLOC = 0, /* ...1    size code; of the sticky allocation call */
@@ -110,11 +110,13 @@ enum mtf_proc_type {
     MTF_PROC_EXTENDED = 4  /* 0000    kind (5 bits) | argument or length */
 };
 
-/* Operations that were not recorded have phases of their own. */
+/* Phase of records. Operations that were not recorded have phases of their own.
+ */
 enum mtf_proc_phase {
-    MTF_PROC_PHASE_RECORDED = 0, /* from the beginning, if nothing is said */
-    MTF_PROC_PHASE_PROLOGUE = 1, /* makes what is alive where a window begins */
-    MTF_PROC_PHASE_EPILOGUE = 2  /* frees what is alive at the end */
+    MTF_PROC_PHASE_RECORDED = 0, /* the phase at the beginning */
+    MTF_PROC_PHASE_PROLOGUE = 1, /* makes the blocks that are alive where a
+                                    window begins */
+    MTF_PROC_PHASE_EPILOGUE = 2 /* frees the blocks that are alive at the end */
 };
 
 /* Flags of REALLOC_NEW and of decoded operations. */
@@ -123,8 +125,8 @@ enum mtf_proc_phase {
 /* Flags of FAILED. */
 #define MTF_PROC_FLAG_HAD_OLD 4u /* a block was to be resized; it stayed */
 
-/* Fields of the closing block: X(NAME, number, "text"). Numbers from 0x8000 on
-   are those of the raw trace's footer (enum mtf_account) plus 0x8000. */
+/* Fields of the closing block: X(NAME, number, "text"). Fields of the raw
+   trace's footer (enum mtf_account) have their number plus 0x8000. */
 #define MTF_PROC_ACCOUNTS(X)                                                   \
     X(OPS, 1, "ops")                                                           \
     X(RECORDS, 2, "records")                                                   \

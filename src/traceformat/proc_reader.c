@@ -2,10 +2,10 @@
 /*
  * Finds blocks in the bytes; proc_decode.c decodes them.
  *
- * After damage the reader looks for the next sync word that begins a block with
- * a right checksum. The head has a checksum of its own, so that looking costs
- * no checksum of a payload that is not there, except in forged input: there it
- * is bounded by one payload for each forged head.
+ * After damage the reader searches the next sync word that begins a block with
+ * a right checksum. The head has a checksum of its own, so that the search
+ * computes no checksum of a payload that does not exist, except in forged
+ * input: there the cost is bounded by one payload for each forged head.
  */
 #include "traceformat/proc_reader.h"
 
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* Bytes after those read that decoding may load. */
+/* Bytes behind the input that decoding may load. */
 #define PADDING   16u
 #define CAPACITY  (MTF_PROC_READER_BYTES - PADDING)
 #define HEAD_SIZE sizeof(struct mtf_proc_block_head)
@@ -48,9 +48,9 @@ void mtf_proc_reader_lost_header(struct mtf_proc_reader *r) {
     r->damage_start = r->offset;
 }
 
-static void give(struct mtf_proc_item *item, enum mtf_proc_item_kind kind,
-                 enum mtf_status status, const char *problem,
-                 uint64_t file_offset) {
+static void fill_item(struct mtf_proc_item *item, enum mtf_proc_item_kind kind,
+                      enum mtf_status status, const char *problem,
+                      uint64_t file_offset) {
     item->kind = kind;
     item->status = status;
     item->problem = problem;
@@ -59,15 +59,15 @@ static void give(struct mtf_proc_item *item, enum mtf_proc_item_kind kind,
 
 static void give_break(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     const struct mtf_source *s = r->source;
-    give(item, MTF_PROC_ITEM_DAMAGE, s->status, mtf_status_text(s->status),
-         s->break_offset);
+    fill_item(item, MTF_PROC_ITEM_DAMAGE, s->status, mtf_status_text(s->status),
+              s->break_offset);
     item->skipped = s->break_skipped;
     item->offset_is_stored = true;
     if (!r->have_header && r->offset + (r->end - r->begin) < 8)
         mtf_proc_reader_lost_header(r);
 }
 
-/* More bytes behind those that are here. False: ITEM is filled. */
+/* Reads more bytes behind the ones in memory. false: ITEM is filled. */
 static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     size_t got = 0;
     /* A block fits into half of the memory, so bytes move rarely. */
@@ -90,8 +90,8 @@ static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
         give_break(r, item);
         return false;
     default:
-        give(item, MTF_PROC_ITEM_FAILED, r->source->status,
-             mtf_status_text(r->source->status), r->offset);
+        fill_item(item, MTF_PROC_ITEM_FAILED, r->source->status,
+                  mtf_status_text(r->source->status), r->offset);
         item->error = r->source->error;
         item->offset_is_stored = true;
         return false;
@@ -106,26 +106,27 @@ static void consume(struct mtf_proc_reader *r, size_t n) {
 
 /* --- Header --------------------------------------------------------------- */
 
-/* The N bytes at P are no processed trace. */
+/* Words for N bytes at P that are no processed trace. */
 static const char *foreign_text(const uint8_t *p, size_t n) {
     const char *text = mtf_foreign_text(p, n);
     return text != NULL ? text : "is no processed trace";
 }
 
-static bool foreign(struct mtf_proc_reader *r, struct mtf_proc_item *item,
-                    enum mtf_status status, const char *problem) {
-    give(item, MTF_PROC_ITEM_FAILED, status, problem, r->offset);
+static bool fail_item(struct mtf_proc_reader *r, struct mtf_proc_item *item,
+                      enum mtf_status status, const char *problem) {
+    fill_item(item, MTF_PROC_ITEM_FAILED, status, problem, r->offset);
     return true;
 }
 
-/* The magic is there and the rest is not good: blocks can still be read. */
-static bool header_lost(struct mtf_proc_reader *r) {
+/* Gives up a header that has the magic but is not valid: blocks can still be
+   read. */
+static bool give_up_header(struct mtf_proc_reader *r) {
     mtf_proc_reader_lost_header(r);
     consume(r, 8);
     return false;
 }
 
-/* P is the header H, whose checksum is right. */
+/* Reads the fields of the header H at P, whose checksum is right. */
 static void parse_fields(const uint8_t *p, const struct mtf_proc_header *h,
                          struct mtf_proc_item *item) {
     const uint8_t *end = p + h->length - 8;
@@ -146,7 +147,8 @@ static void parse_fields(const uint8_t *p, const struct mtf_proc_header *h,
     }
 }
 
-/* True: ITEM is filled. False: bytes are missing, or the header is lost. */
+/* Reads the header. true: ITEM is filled. false: bytes are missing, or the
+   header is lost. */
 static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     const uint8_t *p = r->memory + r->begin;
     size_t n = r->end - r->begin;
@@ -155,34 +157,34 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
         return false;
     if (memcmp(p, MTF_PROC_MAGIC, n < 8 ? n : 8) != 0) {
         if (n >= 8 && memcmp(p, MTF_RAW_MAGIC, 8) == 0)
-            return foreign(r, item, MTF_IS_RAW, mtf_status_text(MTF_IS_RAW));
+            return fail_item(r, item, MTF_IS_RAW, mtf_status_text(MTF_IS_RAW));
         if (n >= 8 && memcmp(p, MTF_SPOOL_MAGIC, 8) == 0)
-            return foreign(r, item, MTF_IS_SPOOL,
-                           "is a spool, not a processed trace");
+            return fail_item(r, item, MTF_IS_SPOOL,
+                             "is a spool, not a processed trace");
         if (n < MTF_FOREIGN_BYTES && !r->at_end)
             return false;
-        return foreign(r, item, MTF_NO_TRACE, foreign_text(p, n));
+        return fail_item(r, item, MTF_NO_TRACE, foreign_text(p, n));
     }
     if (n == 0)
-        return foreign(r, item, MTF_EMPTY, mtf_status_text(MTF_EMPTY));
+        return fail_item(r, item, MTF_EMPTY, mtf_status_text(MTF_EMPTY));
     if (n < 8)
-        return foreign(r, item, MTF_NO_TRACE, foreign_text(p, n));
+        return fail_item(r, item, MTF_NO_TRACE, foreign_text(p, n));
     if (n < sizeof(*h))
-        return r->at_end ? header_lost(r) : false;
+        return r->at_end ? give_up_header(r) : false;
     memcpy(h, p, sizeof(*h));
     if (h->length < sizeof(*h) + 8 || h->length > MTF_PROC_HEADER_MAX ||
         h->length % 8 != 0 || h->raw_length > h->length - sizeof(*h) - 8)
-        return header_lost(r);
+        return give_up_header(r);
     if (n < h->length)
-        return r->at_end ? header_lost(r) : false;
+        return r->at_end ? give_up_header(r) : false;
     if (tcm_checksum_of(p, h->length - 8, 0) !=
         mtf_load_le64(p + h->length - 8))
-        return header_lost(r);
+        return give_up_header(r);
     if (h->version > MTF_PROC_VERSION || h->must_understand != 0)
-        return foreign(r, item, MTF_TOO_NEW,
-                       mtf_too_new_text(r->text, h->version, MTF_PROC_VERSION,
-                                        h->must_understand));
-    give(item, MTF_PROC_ITEM_HEADER, MTF_OK, NULL, r->offset);
+        return fail_item(r, item, MTF_TOO_NEW,
+                         mtf_too_new_text(r->text, h->version, MTF_PROC_VERSION,
+                                          h->must_understand));
+    fill_item(item, MTF_PROC_ITEM_HEADER, MTF_OK, NULL, r->offset);
     item->raw_header = p + sizeof(*h);
     memset(&item->raw, 0, sizeof(item->raw));
     memcpy(&item->raw, item->raw_header,
@@ -196,32 +198,33 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 
 /* --- Blocks --------------------------------------------------------------- */
 
-enum look { LOOK_BLOCK, LOOK_NONE, LOOK_MORE };
+/* Result of a check for a block. */
+enum block_check { BLOCK_VALID, BLOCK_NONE, BLOCK_CUT };
 
-/* Tells whether a good block begins at P, of which N bytes are there. */
-static enum look look_at(const uint8_t *p, size_t n,
-                         struct mtf_proc_block_head *h) {
+/* Checks for a valid block at P, of which N bytes are in memory. */
+static enum block_check check_block(const uint8_t *p, size_t n,
+                                    struct mtf_proc_block_head *h) {
     if (n < HEAD_SIZE)
-        return LOOK_MORE;
+        return BLOCK_CUT;
     memcpy(h, p, HEAD_SIZE);
     if (h->sync != MTF_PROC_SYNC || h->length > MTF_PROC_PAYLOAD_MAX ||
         h->records > MTF_PROC_BLOCK_RECORDS)
-        return LOOK_NONE;
+        return BLOCK_NONE;
     if ((uint32_t)tcm_checksum_of(
             p, offsetof(struct mtf_proc_block_head, head_check), 0) !=
         h->head_check)
-        return LOOK_NONE;
+        return BLOCK_NONE;
     if (n < HEAD_SIZE + h->length)
-        return LOOK_MORE;
+        return BLOCK_CUT;
     size_t covered = offsetof(struct mtf_proc_block_head, checksum);
     struct tcm_checksum c;
     tcm_checksum_begin(&c, 0);
     tcm_checksum_add(&c, p, covered);
     tcm_checksum_add(&c, p + HEAD_SIZE, h->length);
-    return tcm_checksum_end(&c) == h->checksum ? LOOK_BLOCK : LOOK_NONE;
+    return tcm_checksum_end(&c) == h->checksum ? BLOCK_VALID : BLOCK_NONE;
 }
 
-/* Passes over bytes up to the next sync word; at least one. */
+/* Skips bytes up to the next sync word; at least one. */
 static void skip_to_sync(struct mtf_proc_reader *r) {
     const uint8_t *p = r->memory + r->begin + 1, *end = r->memory + r->end;
     while (p < end) {
@@ -243,8 +246,9 @@ static void skip_to_sync(struct mtf_proc_reader *r) {
 
 static void give_damage(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     bool cut = r->at_end && r->begin == r->end && !r->closed;
-    give(item, MTF_PROC_ITEM_DAMAGE, cut ? MTF_CUT : MTF_DAMAGED,
-         cut ? "cut in the middle of a block" : "damaged", r->damage_start);
+    fill_item(item, MTF_PROC_ITEM_DAMAGE, cut ? MTF_CUT : MTF_DAMAGED,
+              cut ? "cut in the middle of a block" : "damaged",
+              r->damage_start);
     item->skipped = r->offset - r->damage_start;
     r->in_damage = false;
     r->damaged_places++;
@@ -252,14 +256,14 @@ static void give_damage(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 
 static void give_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     struct mtf_proc_block *b = &item->block;
-    if (b->head.first_op > r->ops) { /* whole blocks went */
-        give(item, MTF_PROC_ITEM_DAMAGE, MTF_DAMAGED, "blocks are missing",
-             r->offset);
+    if (b->head.first_op > r->ops) { /* whole blocks are missing */
+        fill_item(item, MTF_PROC_ITEM_DAMAGE, MTF_DAMAGED, "blocks are missing",
+                  r->offset);
         r->ops = b->head.first_op;
         r->damaged_places++;
         return;
     }
-    give(item, MTF_PROC_ITEM_OPS, MTF_OK, NULL, r->offset);
+    fill_item(item, MTF_PROC_ITEM_OPS, MTF_OK, NULL, r->offset);
     b->offset = r->offset;
     b->payload = r->memory + r->begin + HEAD_SIZE;
     consume(r, HEAD_SIZE + b->head.length);
@@ -275,45 +279,45 @@ static void give_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 
 static void give_end(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     if (!r->closed)
-        give(item, MTF_PROC_ITEM_END, MTF_CUT,
-             "cut: the closing block is missing", r->offset);
+        fill_item(item, MTF_PROC_ITEM_END, MTF_CUT,
+                  "cut: the closing block is missing", r->offset);
     else if (r->damaged_places != 0)
-        give(item, MTF_PROC_ITEM_END, MTF_DAMAGED, "damaged", r->offset);
+        fill_item(item, MTF_PROC_ITEM_END, MTF_DAMAGED, "damaged", r->offset);
     else
-        give(item, MTF_PROC_ITEM_END, MTF_OK, NULL, r->offset);
+        fill_item(item, MTF_PROC_ITEM_END, MTF_OK, NULL, r->offset);
 }
 
-static bool is_known(const struct mtf_proc_reader *r, unsigned kind) {
+static bool is_wanted(const struct mtf_proc_reader *r, unsigned kind) {
     return kind == MTF_PROC_BLOCK_OPS || kind == MTF_PROC_BLOCK_CLOSING ||
            (kind == MTF_PROC_BLOCK_INDEX && r->index_too);
 }
 
-/* True: ITEM is filled from the bytes that are here. False: more are needed. */
+/* Reads the next block. true: ITEM is filled. false: more bytes are needed. */
 static bool next_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     for (;;) {
         const struct mtf_proc_block_head *head = &item->block.head;
         size_t n = r->end - r->begin;
-        enum look look = LOOK_MORE;
+        enum block_check check = BLOCK_CUT;
         if (n != 0)
-            look = look_at(r->memory + r->begin, n, &item->block.head);
-        if (look == LOOK_BLOCK && !r->closed) {
+            check = check_block(r->memory + r->begin, n, &item->block.head);
+        if (check == BLOCK_VALID && !r->closed) {
             if (r->in_damage) {
                 give_damage(r, item);
                 return true;
             }
             if (head->flags != 0)
-                return foreign(r, item, MTF_TOO_NEW, "needs a newer reader");
-            if (!is_known(r, head->kind)) {
+                return fail_item(r, item, MTF_TOO_NEW, "needs a newer reader");
+            if (!is_wanted(r, head->kind)) {
                 consume(r, HEAD_SIZE + head->length);
                 continue;
             }
-            /* One that came before (first_op too small) is no part of it. */
+            /* A block that came before (first_op too small) is skipped. */
             if (head->first_op >= r->ops) {
                 give_block(r, item);
                 return true;
             }
         }
-        if (look == LOOK_MORE && !r->at_end)
+        if (check == BLOCK_CUT && !r->at_end)
             return false;
         if (n == 0) {
             if (r->in_damage)
@@ -374,11 +378,11 @@ const char *mtf_proc_account_name(unsigned field) {
 
 #define ENTRY_SIZE sizeof(struct mtf_proc_index_entry)
 
-/* Tells whether a good block, of any kind, begins at P and ends in its N bytes;
+/* True if a valid block, of any kind, begins at P and ends in its N bytes;
    fills HEAD. */
 static bool is_block(const uint8_t *p, size_t n,
                      struct mtf_proc_block_head *head) {
-    return look_at(p, n, head) == LOOK_BLOCK;
+    return check_block(p, n, head) == BLOCK_VALID;
 }
 
 bool mtf_proc_find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
@@ -399,8 +403,8 @@ bool mtf_proc_find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
     return false;
 }
 
-/* Reads the index block at OFFSET. Returns the number of entries in MEMORY
-   behind its head. */
+/* Reads the index block at OFFSET into MEMORY. Returns the number of entries
+   behind its head; 0: no valid index. */
 static size_t read_index(mtf_proc_read_at read_at, void *ctx, uint64_t offset,
                          uint8_t *memory) {
     struct mtf_proc_block_head h;

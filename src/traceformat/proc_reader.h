@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads the processed trace: pulls bytes (LZ4 already removed) from a source
- * and yields blocks, which proc_decode.h decodes. raw_reader.h is the same for
+ * Reader of processed traces: pulls bytes (LZ4 already removed) from a source
+ * and yields blocks, which proc_decode.h decodes. raw_reader.h is the reader of
  * raw traces.
  *
  *     mtf_proc_reader_init(r, source, memory);
@@ -21,9 +21,9 @@
  *     }
  *
  * Invariants: whatever the input, no byte outside the given memory is read,
- * each call makes progress, and no operation is handed out of a block whose
- * checksum was wrong.
- * Threads: none shared; one reader belongs to one thread.
+ * each call makes progress, and no block with a wrong checksum is yielded.
+ *
+ * Threads: one user at a time for each reader.
  */
 #ifndef TCM_TRACEFORMAT_PROC_READER_H
 #define TCM_TRACEFORMAT_PROC_READER_H
@@ -46,7 +46,7 @@ enum mtf_proc_item_kind {
 struct mtf_proc_item {
     enum mtf_proc_item_kind kind;
     enum mtf_status status; /* DAMAGE, END, FAILED: what is wrong */
-    const char *problem;    /* the same in words; NULL: nothing */
+    const char *problem;    /* the status in words; NULL: no problem */
     int error;              /* FAILED with MTF_SYSTEM: errno */
     uint64_t file_offset;   /* before LZ4; DAMAGE: as stored if so marked */
     uint64_t skipped;       /* DAMAGE: bytes without a readable block */
@@ -61,7 +61,7 @@ struct mtf_proc_item {
     struct mtf_proc_block block; /* OPS, CLOSING, INDEX */
 };
 
-/* Memory the reader needs: two blocks, so that it moves bytes rarely. */
+/* Memory of the reader: two blocks, so that it moves bytes rarely. */
 #define MTF_PROC_READER_BYTES                                                  \
     (2 * (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head)) + 4096)
 
@@ -72,7 +72,7 @@ struct mtf_proc_reader {
     uint64_t offset;   /* of memory[begin] in the trace */
     bool at_end;       /* nothing comes after memory[end - 1] */
     bool have_header, closed;
-    bool index_too; /* by the caller: hand out index blocks */
+    bool index_too; /* set by the caller: yield index blocks */
     bool in_damage;
     uint64_t damage_start;
     uint64_t ops; /* of the blocks so far */
@@ -87,15 +87,15 @@ void mtf_proc_reader_init(struct mtf_proc_reader *r, struct mtf_source *source,
 void mtf_proc_reader_init_at(struct mtf_proc_reader *r,
                              struct mtf_source *source, void *memory,
                              const struct mtf_proc_index_entry *entry);
-/* The bytes up to here are lost, and the header with them: what comes is looked
-   through for blocks. */
+/* Tells the reader that the bytes up to here are lost, and the header with
+   them: it searches the following bytes for blocks. */
 void mtf_proc_reader_lost_header(struct mtf_proc_reader *r);
-/* Yields the next item, which is good until the next call. The last one is END
+/* Yields the next item, which is valid until the next call. The last one is END
    or FAILED. */
 void mtf_proc_reader_next(struct mtf_proc_reader *r,
                           struct mtf_proc_item *item);
 
-/* Value of FIELD in a closing block; false: not there. */
+/* Value of FIELD in a closing block; false: the field is not there. */
 bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
                       uint64_t *value);
 /* Text of a field of the closing block, or NULL. */
@@ -104,23 +104,23 @@ const char *mtf_proc_account_name(unsigned field);
 /* --- Index ---------------------------------------------------------------- */
 
 /*
- * The block to begin at, from the index at the end of a trace whose bytes can
- * be read anywhere: a plain file. A reader of a stream skips the index.
+ * The index at the end of a trace finds the block to begin at, if the bytes can
+ * be read in any order: in a plain file. A reader of a stream skips the index.
  *
- * Bytes with a wrong checksum are not used, and a search that finds nothing
- * costs one look at the end of the file. Offsets found lie in the file, but
- * what stands there is the reader's to check.
+ * Bytes with a wrong checksum are not used. A search that finds nothing reads
+ * the end of the file once. Offsets that are found lie in the file, but the
+ * reader has to check the bytes there.
  */
 
-/* Reads up to N bytes at OFFSET; returns how many, fewer only at the end or on
-   failure. */
+/* Reads up to N bytes at OFFSET; returns their number, less than N only at the
+   end or on failure. */
 typedef size_t (*mtf_proc_read_at)(void *ctx, uint64_t offset, void *data,
                                    size_t n);
 
-/* Bytes at the end of a file in which the closing block is looked for. */
+/* Bytes at the end of a file in which the closing block is searched. */
 #define MTF_PROC_CLOSING_TAIL ((size_t)16 << 10)
 
-/* Memory that the search works in. */
+/* Bytes of working memory of the search. */
 #define MTF_PROC_INDEX_MEMORY                                                  \
     (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head))
 
@@ -130,9 +130,9 @@ bool mtf_proc_find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
                            void *memory, struct mtf_proc_block *closing);
 
 /*
- * The last entry whose block begins at WANTED or before. SIZE: of the file.
- * MEMORY: MTF_PROC_INDEX_MEMORY bytes. False: there is no index that can be
- * used, or the wanted place lies before the first block.
+ * Finds the last entry whose block begins at WANTED or before, in a file of
+ * SIZE bytes. MEMORY has MTF_PROC_INDEX_MEMORY bytes. false: there is no usable
+ * index, or WANTED is before the first block.
  */
 bool mtf_proc_index_find(mtf_proc_read_at read_at, void *ctx, uint64_t size,
                          void *memory, uint64_t wanted,

@@ -3,9 +3,9 @@
  * Blocks of the processed trace, and the records that are not frequent.
  *
  * A block's head has the state before its first record, so it is kept aside
- * while the block grows. Which slots a block takes that were free before it is
- * known only at its end; they are gathered meanwhile and written before the
- * records.
+ * while the block grows. The slots that a block takes and that were free before
+ * it are known only at its end; they are collected meanwhile and written before
+ * the records.
  */
 #include "traceformat/proc_writer.h"
 
@@ -21,10 +21,10 @@
 TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                   "heads are written as they lie in memory");
 
-/* Bytes that a slot in the list of taken ones needs at most: 33 bits. */
+/* Most bytes of a slot in the list of taken ones: 33 bits. */
 #define TAKEN_BYTES 5u
-/* Records begin here in the payload buffer, so that `limit` stays inside it
-   whatever the list of taken slots costs. */
+/* Offset of the records in the payload buffer, so that `limit` stays inside the
+   buffer whatever the list of taken slots needs. */
 #define RECORDS_START 8u
 
 static void put_bytes(struct mtf_proc_writer *w, const void *data, size_t n) {
@@ -59,7 +59,7 @@ static void begin_block(struct mtf_proc_writer *w) {
     w->head.last_slot = w->hot.last_slot;
 }
 
-/* Completes the head and writes the block of the two pieces. */
+/* Completes the head and writes the block with two pieces of payload. */
 static void write_block(struct mtf_proc_writer *w, enum mtf_proc_block_kind k,
                         const void *a, size_t a_length, const void *b,
                         size_t b_length) {
@@ -94,8 +94,9 @@ static size_t encode_taken(struct mtf_proc_writer *w) {
     return (size_t)(p - w->taken_bytes);
 }
 
-/* Before the block in work is written. A full index keeps every other entry, so
-   that its size is bounded and depends on the number of blocks alone. */
+/* Adds the current block to the index, before it is written. A full index keeps
+   every other entry, so that its size is bounded and depends on the number of
+   blocks alone. */
 static void add_to_index(struct mtf_proc_writer *w) {
     if (w->blocks % w->index_step != 0)
         return;
@@ -105,6 +106,8 @@ static void add_to_index(struct mtf_proc_writer *w) {
         w->index_count = MTF_PROC_INDEX_MAX / 2;
         w->index_step *= 2;
     }
+    TCM_ASSERT(w->failed || w->index_count == 0 ||
+               w->index[w->index_count - 1].offset < w->bytes);
     w->index[w->index_count++] = (struct mtf_proc_index_entry){
         w->bytes, w->head.first_op, w->head.time_ns};
 }
@@ -115,6 +118,8 @@ static void end_block(struct mtf_proc_writer *w) {
     size_t taken = encode_taken(w);
     size_t length = (size_t)(w->hot.p - w->payload) - RECORDS_START;
     TCM_ASSERT(taken + length <= MTF_PROC_PAYLOAD_MAX);
+    TCM_ASSERT(w->hot.births <= w->hot.ops && w->taken <= w->hot.births);
+    TCM_ASSERT(w->hot.depth <= w->slot_count);
     w->head.records = w->hot.records;
     w->head.ops = w->hot.ops;
     w->head.taken = w->taken;
@@ -135,13 +140,13 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
 }
 
 void mtf_proc_pause(struct mtf_proc_writer *w) {
-    w->site = 0; /* no block for it alone */
+    w->site = 0; /* no block is written for it alone */
     mtf_proc_flush(w);
     end_block(w);
 }
 
-static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,
-                 void *ctx, uint64_t start_ns) {
+static void init_writer(struct mtf_proc_writer *w, mtf_sink *sink,
+                        mtf_proc_grow grow, void *ctx, uint64_t start_ns) {
     memset(w, 0, offsetof(struct mtf_proc_writer, taken_slot));
     w->sink = sink;
     w->grow = grow;
@@ -153,7 +158,8 @@ static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,
     begin_block(w);
 }
 
-/* BYTES, all 0 from N on, is the header without the part that all have. */
+/* Writes the header. BYTES has N bytes, with room for the fixed part at the
+   start and zeros behind them. */
 static bool put_header(struct mtf_proc_writer *w, uint8_t *bytes, size_t n,
                        uint32_t raw_length) {
     struct mtf_proc_header h = {.version = MTF_PROC_VERSION,
@@ -176,7 +182,7 @@ bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
     if (raw_length >= sizeof(struct mtf_raw_header))
         start_ns = mtf_load_le64((const uint8_t *)raw_header +
                                  offsetof(struct mtf_raw_header, start_ns));
-    init(w, sink, grow, ctx, start_ns);
+    init_writer(w, sink, grow, ctx, start_ns);
     if (raw_length != 0)
         memcpy(bytes + sizeof(struct mtf_proc_header), raw_header, raw_length);
     return put_header(w, bytes, sizeof(struct mtf_proc_header) + raw_length,
@@ -191,16 +197,16 @@ bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
     uint16_t field[2] = {MTF_PROC_TAG_CONVERTER, 0};
     size_t n = tcm_min_u64(strlen(converter), MTF_PROC_CONVERTER_MAX);
     field[1] = (uint16_t)n;
-    init(w, sink, grow, ctx, 0);
+    init_writer(w, sink, grow, ctx, 0);
     memcpy(p, field, sizeof(field));
     memcpy(p + sizeof(field), converter, n);
     return put_header(w, bytes,
                       sizeof(struct mtf_proc_header) + sizeof(field) + n, 0);
 }
 
-/* --- What the inline encoders need out of line ---------------------------- */
+/* --- Parts of the inline encoders that are out of line -------------------- */
 
-/* Room for a record with LENGTH bytes; returns where to put its head. */
+/* Makes room for a record with LENGTH bytes; returns the place of its head. */
 static uint8_t *room_for(struct mtf_proc_writer *w, size_t length) {
     if (w->hot.p + length >= w->limit ||
         w->hot.records == MTF_PROC_BLOCK_RECORDS)
@@ -217,7 +223,7 @@ static void put_inline(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
     w->hot.records++;
 }
 
-/* A record with LENGTH (at most MTF_PROC_BYTES_MAX) bytes from three pieces. */
+/* Puts a record with at most MTF_PROC_BYTES_MAX bytes from two pieces. */
 static void put_extended(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
                          const void *a, size_t a_length, const void *b,
                          size_t b_length) {
@@ -245,8 +251,8 @@ void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call) {
     w->free_call = (uint8_t)call;
 }
 
-/* Before the thread changes: counts the change to this one if it had an
-   operation. Threads that only start, end or fail are no change. */
+/* Counts the change to the current thread if it had an operation. Called before
+   the thread changes. Threads that only start, end or fail are no change. */
 static void count_switch(struct mtf_proc_writer *w) {
     uint64_t ops = w->total_ops + w->hot.ops;
     bool none = ops == w->ops_at_switch;
@@ -266,7 +272,7 @@ void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread) {
 uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w) {
     if (w->hot.depth == 0) {
         if (w->slot_count == UINT32_MAX - MTF_PROC_BLOCK_RECORDS) {
-            w->failed = true; /* more objects than slots can have numbers */
+            w->failed = true; /* more objects than there are numbers of slots */
             return 0;
         }
         return w->slot_count++;
@@ -290,13 +296,13 @@ void mtf_proc_grow_stack(struct mtf_proc_writer *w) {
 void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns) {
     if (time_ns <= w->time_ns)
         return;
-    /* Before all records it is the time at which the trace begins. */
+    /* A time before all records is the time at which the trace begins. */
     if (w->time_ns == 0 && w->hot.records == 0 && w->total_ops == 0) {
         w->head.time_ns = w->time_ns = time_ns;
         return;
     }
     uint64_t step = time_ns - w->time_ns;
-    /* what an argument cannot hold takes several records */
+    /* A step that does not fit an argument takes several records. */
     while (step > MTF_VARINT_MAX >> 9) {
         put_inline(w, MTF_PROC_TIME, MTF_VARINT_MAX >> 9);
         step -= MTF_VARINT_MAX >> 9;
@@ -319,8 +325,8 @@ void mtf_proc_put_thread_end(struct mtf_proc_writer *w, uint32_t thread,
                  length < room ? length : room);
 }
 
-/* u8 CALL, u8 X, the bytes of SIZE; returns the length. */
-static size_t pack(uint8_t *p, unsigned call, unsigned x, uint64_t size) {
+/* Writes u8 CALL, u8 X, and the bytes of SIZE; returns the length. */
+static size_t pack_call(uint8_t *p, unsigned call, unsigned x, uint64_t size) {
     p[0] = (uint8_t)call;
     p[1] = (uint8_t)x;
     return 2 + mtf_put_size(p + 2, size);
@@ -330,8 +336,8 @@ void mtf_proc_put_aligned(struct mtf_proc_writer *w, unsigned call,
                           unsigned align_log2, uint64_t size,
                           struct mtf_proc_object *object) {
     uint8_t b[16];
-    put_extended(w, MTF_PROC_ALIGNED, b, pack(b, call, align_log2, size), NULL,
-                 0);
+    put_extended(w, MTF_PROC_ALIGNED, b, pack_call(b, call, align_log2, size),
+                 NULL, 0);
     w->hot.ops++;
     mtf_proc_take_slot(w, &w->hot, object);
 }
@@ -340,8 +346,8 @@ void mtf_proc_put_realloc_new(struct mtf_proc_writer *w, unsigned call,
                               unsigned flags, uint64_t size,
                               struct mtf_proc_object *object) {
     uint8_t b[16];
-    put_extended(w, MTF_PROC_REALLOC_NEW, b, pack(b, call, flags, size), NULL,
-                 0);
+    put_extended(w, MTF_PROC_REALLOC_NEW, b, pack_call(b, call, flags, size),
+                 NULL, 0);
     w->hot.ops++;
     mtf_proc_take_slot(w, &w->hot, object);
 }
@@ -389,8 +395,8 @@ void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
     put_extended(w, MTF_PROC_FAILED, b, 3 + mtf_put_size(b + 3, size), NULL, 0);
 }
 
-/* The number that stands before the bytes of a kind, and, behind it, the byte
-   that a note begins with, at *P. Returns the number. */
+/* Number that stands before the bytes of KIND. For a note, *P gets the byte
+   that its bytes begin with, and moves behind it. */
 static unsigned number_of(unsigned kind, uint8_t **p) {
     if (kind < MTF_NOTE(0))
         return kind;
@@ -435,8 +441,8 @@ static void put_site(struct mtf_proc_writer *w) {
 }
 
 void mtf_proc_set_site(struct mtf_proc_writer *w, uint32_t site) {
-    /* A flush, which ends the block, comes before, so that it begins with the
-       old one and has the new one once. */
+    /* A flush must come first: the next block then begins with the old site,
+       and has the new one once. */
     if (w->hot.records == MTF_PROC_BLOCK_RECORDS)
         mtf_proc_flush(w);
     room_for(w, 2 * MTF_PROC_RECORD_MAX);
@@ -455,8 +461,8 @@ void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
     put_extended(w, MTF_PROC_PHASE, &b, sizeof(b), NULL, 0);
 }
 
-/* The record stands in the block of its operation: behind it there is room for
-   that and for another sticky call. */
+/* The record must be in the block of its operation: room is made for that
+   operation and for another sticky call. */
 void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes) {
     uint8_t b[9], *p = b;
     if (w->hot.records > MTF_PROC_BLOCK_RECORDS - 3)
@@ -479,7 +485,7 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_account_value *accounts,
                          size_t count) {
     count_switch(w);
-    w->site = 0; /* no block for it alone */
+    w->site = 0; /* no block is written for it alone */
     mtf_proc_flush(w);
     uint64_t index_offset = w->bytes;
     if (w->index_count != 0)

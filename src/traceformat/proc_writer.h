@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes the processed trace: records into blocks, blocks to a sink.
+ * Writer of processed traces: records into blocks, blocks to a sink.
  *
- * The writer numbers slots itself (an allocation takes the slot freed last, or
- * a new one) and tells the caller slot and birth of each allocation, which the
- * caller keeps and gives back with the free. The calls made for each event are
- * inline.
+ * The writer numbers slots itself: an allocation takes the slot freed last, or
+ * a new one. The caller keeps slot and birth of each allocation and passes them
+ * with the free. The calls made for each event are inline.
  *
- * Invariants: a failed sink sets `failed` and everything after is dropped; the
+ * Invariants: a failed sink sets `failed`, and all later output is dropped; the
  * bytes depend on the calls alone.
- * Threads: none shared.
+ *
+ * Threads: one user at a time for each writer.
  */
 #ifndef TCM_TRACEFORMAT_PROC_WRITER_H
 #define TCM_TRACEFORMAT_PROC_WRITER_H
@@ -20,18 +20,19 @@
 #include "traceformat/trace_event.h"
 #include "traceformat/trace_io.h"
 
-/* Makes *STACK (of *CAPACITY entries, NULL at first) larger, contents kept. */
+/* Makes *STACK, which has *CAPACITY entries (NULL at first), larger; contents
+   are kept. false: out of memory. */
 typedef bool (*mtf_proc_grow)(void *ctx, uint32_t **stack, size_t *capacity);
 
-/* State of an allocation that the caller keeps until its free. */
+/* State of an allocation, which the caller keeps until its free. */
 struct mtf_proc_object {
     uint64_t birth; /* allocations of the trace before it, below 2^48 */
     uint32_t slot;
 };
 
 /* State that each frequent record changes. A loop keeps a copy in registers:
-   bytes that are stored through a pointer may, for all the compiler knows,
-   change the writer. */
+   for all that the compiler knows, bytes stored through a pointer may change
+   the writer. */
 struct mtf_proc_hot {
     uint8_t *p; /* next byte of the payload of the block in work */
     uint64_t last_8th;
@@ -51,7 +52,7 @@ struct mtf_proc_writer {
 
     uint32_t *stack; /* free slots, the last freed at the end */
     size_t capacity;
-    size_t low_water; /* below: free since before this block */
+    size_t low_water; /* slots below are free since before this block */
     uint32_t taken;   /* slots taken from below the block's first low water */
     uint32_t slot_count;
     uint32_t thread;
@@ -76,28 +77,29 @@ struct mtf_proc_writer {
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];
 };
 
-/* No frequent record is longer: one realloc, two varints. */
+/* Most bytes of a frequent record: one realloc, two varints. */
 #define MTF_PROC_RECORD_MAX 16u
 
-/* W is large (1 MiB): not for the stack. The header, which the sink gets at
-   once, carries the RAW_LENGTH bytes at RAW_HEADER: the raw trace's header. */
+/* Begins a trace. The sink gets the header at once, which has the RAW_LENGTH
+   bytes at RAW_HEADER: the raw trace's header. W is large (1 MiB): not for the
+   stack. */
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);
-/* Begins a trace that is made of another recorder's: CONVERTER names the
-   program that makes it, and what of. At most MTF_PROC_CONVERTER_MAX bytes
+/* Begins a trace that is made from another recorder's: CONVERTER names the
+   program that makes it, and its input. At most MTF_PROC_CONVERTER_MAX bytes
    count. */
 bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
                                      mtf_proc_grow grow, void *ctx,
                                      const char *converter);
 /* Ends the block in work, if it holds a record. */
 void mtf_proc_flush(struct mtf_proc_writer *w);
-/* The same, and writes a block without records behind it: all that was put is
-   before it. */
+/* mtf_proc_flush that writes a block without records behind it: all records so
+   far are before that. */
 void mtf_proc_pause(struct mtf_proc_writer *w);
-/* Ends the trace: ACCOUNTS are COUNT fields; those that the writer
-   knows itself (ops, records, blocks, slots) are added. True: every byte
-   was taken by the sink. */
+/* Ends the trace. ACCOUNTS are COUNT fields of the closing block; the writer
+   adds those that it knows itself (ops, records, blocks, slots). true: the sink
+   took every byte. */
 bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_account_value *accounts,
                          size_t count);
@@ -114,7 +116,7 @@ void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
                                bool moved, uint64_t size,
                                const struct mtf_proc_object *object);
 
-/* The rest of what events need; the frequent ones are below. */
+/* Records of rarer events; the frequent ones are below. */
 void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns);
 void mtf_proc_put_thread_start(struct mtf_proc_writer *w, uint32_t thread,
                                uint32_t kernel_id);
@@ -133,8 +135,8 @@ void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
                             uint64_t size);
 void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
                          unsigned align_log2, unsigned flags, uint64_t size);
-/* Plain kinds: of the form TEXT (of which at most MTF_PROC_BYTES_MAX bytes are
-   kept), and of the form PAIR. */
+/* Plain kinds: of the form TEXT, of which at most MTF_PROC_BYTES_MAX bytes are
+   kept, and of the form PAIR. */
 void mtf_proc_put_text(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
                        const void *text, size_t length);
 void mtf_proc_put_pair(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
@@ -144,8 +146,8 @@ void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
                          const void *accounts, size_t length);
 void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
                        uint64_t events, uint64_t from_ns, uint64_t to_ns);
-/* The call site of the allocations that follow, 0: none. Before the present
-   bytes of one. */
+/* Sets the call site of the allocations that follow, 0: none. Called before the
+   present bytes of one are put. */
 void mtf_proc_set_site(struct mtf_proc_writer *w, uint32_t site);
 static inline void mtf_proc_put_site(struct mtf_proc_writer *w, uint32_t site) {
     if (w->site != site)
@@ -156,11 +158,12 @@ void mtf_proc_put_site_def(struct mtf_proc_writer *w, const void *bytes,
                            size_t length);
 /* Puts the records that follow into PHASE (enum mtf_proc_phase). */
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
-/* Present bytes of the block that the next record makes or resizes: the
-   caller's next call has to put that one, of the current thread. */
+/* Puts the present bytes of the block that the next record makes or resizes:
+   the caller's next call must put that record, of the current thread. */
 void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes);
 
-/* CALL, which needs the writer's own state, in a loop that has it in *H. */
+/* Makes CALL, which needs the writer's own state, from a loop that has the
+   state in *H. */
 #define MTF_PROC_OUT_OF_LINE(w, h, call)                                       \
     do {                                                                       \
         (w)->hot = *(h);                                                       \
@@ -168,7 +171,7 @@ void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes);
         *(h) = (w)->hot;                                                       \
     } while (0)
 
-/* The slot and birth of a block that is made. */
+/* Slot and birth of a block that is made. */
 static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
                                                  struct mtf_proc_hot *h,
                                                  struct mtf_proc_object *o) {
@@ -179,7 +182,7 @@ static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
     o->birth = w->birth_base + h->births++;
 }
 
-/* The slot of a block that ends. */
+/* Frees the slot of a block that ends. */
 static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
                                                  struct mtf_proc_hot *h,
                                                  uint32_t slot) {
@@ -199,25 +202,26 @@ static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
  * decoder of exactly these bytes is proc_decode.c;
  * doc/processed-trace-format.md has the tables.
  *
- * A free names a block born in the same block of the trace by the difference of
- * births (programs free much in the order of allocation, and that makes small
- * and repeating numbers), an older one by its slot. Slots alone would be half
- * as large again after compression.
+ * A free names a block that was born in the same block of the trace by the
+ * difference of births: programs free much in the order of allocation, which
+ * makes small and repeating numbers. It names an older block by its slot. With
+ * slots alone the trace would be half as large again after compression.
  */
 
-/* Sizes above have no size code and go into records with all their bytes. */
+/* Largest size with a size code; larger ones go into records with all their
+   bytes. */
 #define MTF_PROC_SIZE_MAX MTF_SIZE_MAX
 
-/* Before every record: after it MTF_PROC_RECORD_MAX bytes and one record fit.
- */
+/* Makes room; called before every record. MTF_PROC_RECORD_MAX bytes and one
+   record fit afterwards. */
 static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w,
                                             struct mtf_proc_hot *h) {
     if (TCM_UNLIKELY(h->p >= w->limit || h->records == MTF_PROC_BLOCK_RECORDS))
         MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_flush(w));
 }
 
-/* The distance from the last named block to OBJECT, zigzag: in births if OBJECT
-   was born in the block in work (*YOUNG), else in slots. */
+/* Distance from the last named block to OBJECT, zigzag: in births if OBJECT was
+   born in the current block of the trace (*YOUNG), else in slots. */
 static TCM_ALWAYS_INLINE uint64_t
 mtf_proc_distance(const struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                   const struct mtf_proc_object *object, bool *young) {
@@ -235,7 +239,7 @@ mtf_proc_distance(const struct mtf_proc_writer *w, struct mtf_proc_hot *h,
     return distance;
 }
 
-/* A plain call that made a block; fills OBJECT. */
+/* Puts a plain call that made a block; fills OBJECT. */
 static TCM_ALWAYS_INLINE void
 mtf_proc_put_alloc_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                        unsigned call, uint64_t size,
@@ -283,7 +287,8 @@ mtf_proc_put_free(struct mtf_proc_writer *w, unsigned call,
     mtf_proc_put_free_hot(w, &w->hot, call, object);
 }
 
-/* realloc or reallocarray of a recorded block; it keeps its slot and birth. */
+/* Puts a realloc or reallocarray of a recorded block, which keeps its slot and
+   birth. */
 static TCM_ALWAYS_INLINE void
 mtf_proc_put_realloc(struct mtf_proc_writer *w, unsigned call, bool moved,
                      uint64_t size, const struct mtf_proc_object *object) {
@@ -306,7 +311,7 @@ mtf_proc_put_realloc(struct mtf_proc_writer *w, unsigned call, bool moved,
     h->ops++;
 }
 
-/* Following records are THREAD's. */
+/* Makes the following records those of THREAD. */
 static TCM_ALWAYS_INLINE void mtf_proc_put_switch(struct mtf_proc_writer *w,
                                                   uint32_t thread) {
     if (thread != w->thread)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding of the events that are not hot: which decoder an event goes to.
+ * Decoding of rare events: finds the decoder for an event.
  */
 #include "traceformat/raw_codec.h"
 
@@ -54,7 +54,7 @@ static bool decode_inline(struct mtf_raw_state *s, unsigned kind, uint64_t arg,
     }
 }
 
-/* Kinds of the forms TEXT and PAIR, and those of a later version. */
+/* Decodes kinds of the forms TEXT and PAIR, and kinds of a later version. */
 static TCM_NOINLINE bool decode_plain(const struct mtf_raw_bytes *x,
                                       struct mtf_event *e) {
     const struct mtf_kind *k = mtf_plain_of_raw(x->kind);
@@ -80,8 +80,8 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
     case MTF_RAW_GAP:
         return mtf_raw_get_gap(x, e);
     case MTF_RAW_SITE_DEF:
-        /* a longer one is not of this version, and readers keep the length in
-           a byte */
+        /* A longer definition is of a later version, and readers keep the
+           length in a byte. */
         mtf_raw_get_bytes(x,
                           x->length <= MTF_EXTENDED_MAX ? MTF_EVENT_SITE_DEF
                                                         : MTF_EVENT_UNKNOWN,
@@ -92,7 +92,7 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
     }
 }
 
-/* The calls among them: the first byte says which. */
+/* Decodes calls: the first byte is the call. */
 static bool decode_call(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
                         struct mtf_event *e) {
     if (x->length == 0)

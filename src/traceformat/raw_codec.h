@@ -18,8 +18,8 @@
  *   otherwise:    zigzag(size/8 - last size/8) << 4 | low bits << 1 | 1
  *
  * Encoders write by 8-byte stores: MTF_VARINT_MAX_BYTES after an event may be
- * overwritten with zeros. Those of ALLOC and FREE make words for malloc and
- * free to store; the others write one event and return its length.
+ * overwritten with zeros. The encoders of ALLOC and FREE make words, which
+ * malloc and free store; the others write one event and return its length.
  *
  * Decoders read by unchecked 8-byte loads: 8 bytes after END can be read (their
  * values do not matter). Nothing else outside [P, END) is touched, whatever the
@@ -43,8 +43,8 @@
 #include "traceformat/trace_event.h"
 #include "traceformat/varint.h"
 
-/* Sizes up to here have a size code that leaves room for the type bits. Larger
-   ones can only fail (MTF_RAW_FAILED has all 64 bits). */
+/* Largest size whose size code leaves room for the type bits. Requests for more
+   can only fail (MTF_RAW_FAILED has all 64 bits). */
 #define MTF_SIZE_MAX ((uint64_t)1 << 48)
 /* Head of an extended event with bytes, and the most bytes it can have. */
 #define MTF_EXTENDED_HEAD 2u
@@ -52,7 +52,7 @@
 /* Room that suffices for any encoder. */
 #define MTF_EVENT_ROOM                                                         \
     (MTF_EXTENDED_HEAD + MTF_EXTENDED_MAX + MTF_VARINT_MAX_BYTES)
-/* Distances of tokens and times up to here fit any event. */
+/* Largest distance of tokens or times; it fits any event. */
 #define MTF_ARGUMENT_MAX (((uint64_t)1 << 48) - 1)
 
 /* Coding state of one stream. */
@@ -66,7 +66,7 @@ struct mtf_raw_state {
     uint8_t free_call;  /* sticky */
     uint16_t cpu;       /* of the last BUFFER */
     uint32_t as_thread; /* late stream: thread of the events; else 0 */
-    /* of the thread so far */
+    /* sums of the thread so far */
     uint64_t untraced_frees;
     uint64_t dropped;
     uint64_t waits;
@@ -122,7 +122,7 @@ struct mtf_event {
     uint32_t text_length;
 };
 
-/* --- Where an event ends ------------------------------------------------ */
+/* --- Ends of events ----------------------------------------------------- */
 
 /* Kind of the extended event whose first varint has the payload V. */
 static TCM_ALWAYS_INLINE unsigned mtf_raw_kind_of(uint64_t v) {
@@ -130,8 +130,8 @@ static TCM_ALWAYS_INLINE unsigned mtf_raw_kind_of(uint64_t v) {
 }
 
 /*
- * Length of the event at P, and the payload *V of its first varint; 0: a zero
- * byte (nothing was written here), or END cuts the event.
+ * Length of the event at P; *V: the payload of its first varint. 0: a zero byte
+ * (nothing was written here), or END cuts the event.
  */
 static TCM_ALWAYS_INLINE size_t mtf_raw_event_length(const uint8_t *p,
                                                      const uint8_t *end,
@@ -152,18 +152,18 @@ static TCM_ALWAYS_INLINE size_t mtf_raw_event_length(const uint8_t *p,
 }
 
 /* Bytes of whole events from P on: up to the first zero byte where an event
-   would begin, to one that is cut by END, or to END. *ENDED tells that it was
-   END or a zero byte. */
+   would begin, to an event that END cuts, or to END. *ENDED: true unless an
+   event was cut. */
 size_t mtf_raw_events_length(const uint8_t *p, const uint8_t *end, bool *ended);
 
-/* Tells whether the event at P is a BUFFER event that lies before END. */
+/* True if the event at P is a BUFFER event that lies before END. */
 bool mtf_raw_is_buffer_event(const uint8_t *p, const uint8_t *end);
 
 /* --- Sizes -------------------------------------------------------------- */
 
-/* Size code of SIZE after a size whose eighth was LAST_8TH, with SHIFT bits
-   below it whose value is TYPE. Both forms are made and one is selected by a
-   conditional move; the empty statement keeps the compiler from making a branch
+/* Size code of SIZE, where LAST_8TH is an eighth of the size before, above
+   SHIFT bits with the value TYPE. Both forms are computed and a conditional
+   move selects one; the empty statement keeps the compiler from making a branch
    of it, which mixed sizes would mispredict. */
 static TCM_ALWAYS_INLINE uint64_t mtf_size_payload(uint64_t size,
                                                    uint64_t last_8th,
@@ -192,8 +192,8 @@ static TCM_ALWAYS_INLINE uint64_t mtf_size_of_code(uint64_t code,
     return *last_8th << 3 | (code >> 1 & (7 * exact));
 }
 
-/* Writes the low bytes of SIZE, as many as it needs (at least one); returns how
-   many. The event's length tells a reader. */
+/* Writes the low bytes of SIZE that are needed, at least one; returns their
+   number. A reader knows it from the event's length. */
 static inline unsigned mtf_put_size(uint8_t *p, uint64_t size) {
     mtf_store_le64(p, size);
     return tcm_log2_floor(size | 1) / 8 + 1;
@@ -222,22 +222,22 @@ static TCM_ALWAYS_INLINE uint64_t mtf_free_payload(uint64_t distance) {
     return distance << 2 | MTF_RAW_FREE;
 }
 
-/* The varint word of that payload in SHIFT + 1 bytes. */
+/* Varint word of mtf_free_payload(DISTANCE) in SHIFT + 1 bytes. */
 static TCM_ALWAYS_INLINE uint64_t mtf_free_word(uint64_t distance,
                                                 size_t shift) {
     TCM_ASSERT(shift < 8 && distance <= ((uint64_t)1 << (7 * shift + 5)) - 1);
     return ((distance << 3) + (MTF_RAW_FREE << 1 | 1)) << shift;
 }
 
-/* The farthest distance for which SHIFT + 1 bytes do. */
+/* Largest distance that fits SHIFT + 1 bytes. */
 static TCM_ALWAYS_INLINE uint64_t mtf_free_reach(unsigned shift) {
     TCM_ASSERT(shift < 8);
     return ((uint64_t)1 << (7 * shift + 5)) - 1;
 }
 
 /*
- * ALLOC and FREE. Returns the bytes taken, or 0: another kind, or something is
- * wrong; then nothing changed: call mtf_raw_decode_slow.
+ * Decodes ALLOC and FREE. Returns the bytes taken. 0: another kind, or a fault;
+ * nothing has changed, and the caller calls mtf_raw_decode_slow.
  */
 static TCM_ALWAYS_INLINE unsigned mtf_raw_decode_hot(struct mtf_raw_state *s,
                                                      const uint8_t *p,
@@ -296,7 +296,7 @@ static inline unsigned mtf_raw_put_realloc(uint8_t *p, uint64_t last_freed,
     return n + mtf_varint_put(p + n, second);
 }
 
-/* FIRST and SECOND: the payloads of its two varints. */
+/* Decodes a REALLOC from the payloads of its two varints. */
 static inline bool mtf_raw_get_realloc(struct mtf_raw_state *s, uint64_t first,
                                        uint64_t second, struct mtf_event *e) {
     uint64_t last_8th = s->last_8th;
@@ -314,7 +314,7 @@ static inline bool mtf_raw_get_realloc(struct mtf_raw_state *s, uint64_t first,
 
 /* --- Extended events without bytes: kinds below 16 ---------------------- */
 
-/* ARGUMENT at most MTF_ARGUMENT_MAX. */
+/* Payload of an event of KIND with ARGUMENT, at most MTF_ARGUMENT_MAX. */
 static inline uint64_t mtf_inline_payload(enum mtf_raw_kind kind,
                                           uint64_t argument) {
     TCM_ASSERT(kind < MTF_RAW_BUFFER && argument <= MTF_ARGUMENT_MAX);
@@ -335,8 +335,8 @@ static inline void mtf_raw_get_tokens(struct mtf_raw_state *s,
     s->tokens_left = (uint64_t)1 << (argument & 31);
 }
 
-/* PRESENT: how many bytes have memory behind them, of the block that the next
-   FREE, FREE_SIZE, REALLOC or REALLOC_END of the buffer names. */
+/* PRESENT: the number of bytes with memory behind them in the block that the
+   next FREE, FREE_SIZE, REALLOC or REALLOC_END of the buffer names. */
 static inline uint64_t mtf_present_payload(uint64_t bytes) {
     return mtf_inline_payload(MTF_RAW_PRESENT,
                               tcm_min_u64(bytes, MTF_ARGUMENT_MAX));
@@ -347,8 +347,7 @@ static inline void mtf_raw_get_present(uint64_t argument, struct mtf_event *e) {
     e->value = argument;
 }
 
-/* Tells whether an event of KIND ends the block that a PRESENT before it is
-   about. */
+/* True if an event of KIND ends the block that a PRESENT before it is about. */
 static inline bool mtf_event_ends_block(unsigned kind) {
     return kind == MTF_EVENT_FREE || kind == MTF_EVENT_FREE_SIZE ||
            kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_END;
@@ -379,7 +378,7 @@ static inline unsigned mtf_raw_put_head(uint8_t *p, enum mtf_raw_kind kind,
 struct mtf_raw_bytes {
     unsigned kind;
     unsigned length;     /* of the bytes */
-    const uint8_t *data; /* they and 8 more can be read */
+    const uint8_t *data; /* the bytes; 8 more behind them can be read */
 };
 
 /* THREAD_END and kinds of the form TEXT: N bytes. */
@@ -473,7 +472,7 @@ static inline bool mtf_raw_get_thread_start(const struct mtf_raw_bytes *x,
     return x->length >= 4;
 }
 
-/* The size that ends the event, after FIXED bytes. */
+/* Reads the size that ends the event, after FIXED bytes. */
 static inline bool mtf_raw_get_size(const struct mtf_raw_bytes *x,
                                     unsigned fixed, struct mtf_event *e) {
     if (x->length <= fixed || x->length - fixed > 8)
@@ -651,10 +650,10 @@ static inline bool mtf_raw_get_gap(const struct mtf_raw_bytes *x,
 
 /* Results of the decoders beside the number of bytes taken. */
 #define MTF_DECODE_END 0  /* a zero byte: nothing was written here */
-#define MTF_DECODE_BAD -1 /* no event, or one cut by END */
+#define MTF_DECODE_BAD -1 /* no valid event, or END cuts it */
 
-/* Returns the bytes taken, MTF_DECODE_END or MTF_DECODE_BAD; after
-   the last two nothing changed. P is below END. */
+/* Decodes any event. Returns the bytes taken, MTF_DECODE_END or MTF_DECODE_BAD;
+   nothing has changed after the last two. P is below END. */
 int mtf_raw_decode_slow(struct mtf_raw_state *s, const uint8_t *p,
                         const uint8_t *end, struct mtf_event *e);
 

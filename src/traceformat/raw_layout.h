@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes of the raw trace and of its spool, version 1. All numbers are
- * little-endian. doc/raw-trace-format.md says the same in words, with worked
+ * little-endian. doc/raw-trace-format.md describes them in words, with worked
  * examples; the two change together.
  *
  * A raw trace is a header and then segments, plain or in LZ4 frames.
@@ -21,7 +21,7 @@
 #define MTF_SPOOL_MAGIC "\x89MTSPL\r\n"
 #define MTF_RAW_VERSION 1
 
-/* Raw bytes of one LZ4 frame at most. */
+/* Most raw bytes of one LZ4 frame. */
 #define MTF_RAW_FRAME_BYTES (4u << 20)
 
 struct mtf_raw_header {       /* offset */
@@ -64,9 +64,9 @@ enum mtf_header_tag {
 
 /*
  * A flight recording is cut into parts, each a trace by itself, of which the
- * last ones are kept: part P in OUTPUT.k(P % MTF_PARTS). A buffer that one part
- * has the beginning of is repeated from there in the next part that has more of
- * it, so that every part can be the first.
+ * last ones are kept: part P in OUTPUT.k(P % MTF_PARTS). If a buffer begins in
+ * one part and goes on in a later one, that part repeats it from its beginning,
+ * so that every part can be the first.
  */
 #define MTF_PARTS          8u
 #define MTF_RAW_HEADER_MAX 2048u
@@ -119,13 +119,13 @@ enum mtf_notice {
     MTF_NOTICE_NO_LINES = 4        /* an interpreter's version is not known */
 };
 
-/* A kill in the middle of a write leaves a file whose length is a multiple of
-   this: the kernel looks for signals between pages. */
+/* Unit of length of a file after a kill in the middle of a write: the kernel
+   checks for signals between pages. */
 #define MTF_WRITE_UNIT 4096u
 
 /* Thread ids count from 1 (the first thread) and are never reused. */
 #define MTF_THREAD_NONE 0u
-/* One stream for events of threads past their last destructor. */
+/* The stream of events of all threads past their last destructor. */
 #define MTF_THREAD_LATE 0xFFFFFFFFu
 
 /* Payload of MTF_RAW_BUFFER, the first event of every buffer. The coding state
@@ -144,7 +144,7 @@ struct mtf_raw_buffer_state { /* offset */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_raw_buffer_state) == 56, "buffer state");
 
-/* Spool. Offsets of buffers are multiples of this. */
+/* Unit of the offsets of buffers in a spool. */
 #define MTF_SPOOL_UNIT 4096u
 
 struct mtf_spool_head {       /* offset */
@@ -158,12 +158,13 @@ struct mtf_spool_head {       /* offset */
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");
 
 /*
- * Stands behind the head where header_offset leaves room for it. Its words
- * change while the spool is in use, one store each, so a kill leaves every one
- * whole. Bytes of the trace are those before LZ4, of all parts together.
+ * Mark of a spool, behind the head if header_offset leaves room for it. Its
+ * words change while the spool is in use, one store each, so a kill leaves
+ * every word whole. Bytes of the trace are counted before LZ4, of all parts
+ * together.
  */
 struct mtf_spool_mark { /* offset in the spool */
-    uint64_t length;    /* 32: the spool has at least that many bytes */
+    uint64_t length;    /* 32: the spool has at least this many bytes */
     uint64_t saved;     /* 40: bytes of the trace that the output had before a
                                buffer was emptied; it has at least these */
     uint64_t begun;     /* 48: bytes that it can have at most */
@@ -173,7 +174,7 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_spool_mark) == 32, "spool mark layout");
 /* Some buffers were in private memory, not here. */
 #define MTF_SPOOL_PRIVATE 1u
 
-/* Losses of threads that have no stream, at the end of page 0. Changes while
+/* Losses of threads without a stream, at the end of page 0. They change while
    the spool is in use. */
 struct mtf_spool_lost { /* offset */
     uint64_t dropped;   /* 4080: calls */
@@ -188,8 +189,8 @@ static inline struct mtf_spool_lost *mtf_spool_lost_of(void *page) {
 
 #define MTF_SPOOL_BUFFER_SYNC 0xF14253A5u
 
-/* Head of each buffer in use; in one that was emptied all is 0 but
-   `saved`. A scanner that finds none at a unit goes on to the next unit. */
+/* Head of each buffer in use; in a buffer that was emptied all fields are 0 but
+   `saved`. A scanner that finds no head at a unit goes on to the next unit. */
 struct mtf_spool_buffer { /* offset */
     uint32_t sync;        /*  0 */
     uint32_t size;        /*  4: bytes of the buffer with this head */

@@ -8,18 +8,19 @@
 
 #include <string.h>
 
-/* Bytes that can be read after the buffer's last used one. */
+/* Bytes behind the buffer's last used one that can be read. */
 #define PADDING 8u
 
 /*
- * In damage every sync word may begin a segment of 1 MiB that has to be summed
- * to be refused. What may be summed is therefore bounded by what is passed
- * over; an honest trace has no need of more.
+ * Bounds of the checksums computed in damage. There, every sync word may begin
+ * a segment of 1 MiB, whose checksum must be computed to refuse it. So the
+ * bytes that may be summed are bounded in proportion to the bytes skipped,
+ * which suffices for any trace that is not forged.
  */
 #define BUDGET_START ((uint64_t)16 << 20)
 #define BUDGET_BYTE  32u
-/* Bytes without magic that are looked through for a copy of the header before
-   they are taken for something else. */
+/* Bytes without a magic that are searched for a copy of the header before the
+   file counts as no trace. */
 #define DOUBT_BYTES ((uint64_t)2 * MTF_RAW_FRAME_BYTES)
 
 #define HEADER_MIN (sizeof(struct mtf_raw_header) + 8)
@@ -101,9 +102,9 @@ void mtf_raw_reader_init(struct mtf_raw_reader *r, struct mtf_source *source,
     r->check_budget = BUDGET_START;
 }
 
-/* Makes N bytes (at most a segment) ready at head, or as many as there are.
-   False: the source failed. */
-static bool need(struct mtf_raw_reader *r, size_t n) {
+/* Makes N bytes (at most a segment) available at head, or as many as there are.
+   false: the source failed. */
+static bool make_available(struct mtf_raw_reader *r, size_t n) {
     size_t capacity = MTF_READER_BUFFER - PADDING;
     TCM_ASSERT(n <= capacity / 2);
     TCM_ASSERT(r->head <= r->tail && r->tail <= capacity);
@@ -140,11 +141,12 @@ static size_t available(const struct mtf_raw_reader *r) {
 
 /* --- One segment -------------------------------------------------------- */
 
-enum found {
-    FOUND_GOOD,
-    FOUND_BAD,
-    FOUND_SHORT, /* cut by the end or a break of the source */
-    FOUND_ERROR
+/* Result of a check for a segment. */
+enum segment_check {
+    SEGMENT_VALID,
+    SEGMENT_BAD,
+    SEGMENT_CUT, /* cut by the end or a break of the source */
+    SEGMENT_ERROR
 };
 
 static bool may_check(struct mtf_raw_reader *r, size_t bytes) {
@@ -156,31 +158,33 @@ static bool may_check(struct mtf_raw_reader *r, size_t bytes) {
     return true;
 }
 
-/* Looks whether a good segment begins at head. */
-static enum found look(struct mtf_raw_reader *r, struct mtf_segment *head) {
-    if (!need(r, sizeof(*head)))
-        return FOUND_ERROR;
+/* Checks for a valid segment at head. */
+static enum segment_check check_segment(struct mtf_raw_reader *r,
+                                        struct mtf_segment *head) {
+    if (!make_available(r, sizeof(*head)))
+        return SEGMENT_ERROR;
     if (available(r) < sizeof(*head))
-        return FOUND_SHORT;
+        return SEGMENT_CUT;
     memcpy(head, r->buffer + r->head, sizeof(*head));
     if (head->sync != MTF_SEGMENT_SYNC || head->length > MTF_SEGMENT_MAX)
-        return FOUND_BAD;
+        return SEGMENT_BAD;
     bool is_header = head->kind == MTF_SEGMENT_HEADER;
     if (!is_header && !r->have_header)
-        return FOUND_BAD;
+        return SEGMENT_BAD;
     size_t bytes = sizeof(*head) + head->length;
-    if (!need(r, bytes))
-        return FOUND_ERROR;
+    if (!make_available(r, bytes))
+        return SEGMENT_ERROR;
     if (available(r) < bytes)
-        return FOUND_SHORT;
+        return SEGMENT_CUT;
     if (!may_check(r, bytes))
-        return FOUND_BAD;
+        return SEGMENT_BAD;
     const uint8_t *p = r->buffer + r->head;
     struct tcm_checksum sum;
     tcm_checksum_begin(&sum, is_header ? 0 : r->info.fixed.random);
     tcm_checksum_add(&sum, p, offsetof(struct mtf_segment, checksum));
     tcm_checksum_add(&sum, p + sizeof(*head), head->length);
-    return tcm_checksum_end(&sum) == head->checksum ? FOUND_GOOD : FOUND_BAD;
+    return tcm_checksum_end(&sum) == head->checksum ? SEGMENT_VALID
+                                                    : SEGMENT_BAD;
 }
 
 /* --- Damage ------------------------------------------------------------- */
@@ -196,9 +200,9 @@ static void begin_loss(struct mtf_raw_reader *r, enum mtf_status status) {
         r->lost_status = status;
 }
 
-/* Passes over one byte, and on to the next sync word or the end of what is
-   here. */
-static void pass_over(struct mtf_raw_reader *r) {
+/* Skips one byte, and on to the next sync word or the end of the bytes in
+   memory. */
+static void skip_to_sync(struct mtf_raw_reader *r) {
     const uint32_t sync = MTF_SEGMENT_SYNC;
     const uint8_t *from = r->buffer + r->head;
     const uint8_t *end = r->buffer + r->tail;
@@ -207,7 +211,7 @@ static void pass_over(struct mtf_raw_reader *r) {
     const uint8_t *p =
         memmem(from + 1, (size_t)(end - from) - 1, &sync, sizeof(sync));
     if (p == NULL) {
-        /* A sync word may be half here. */
+        /* A sync word may be cut here. */
         size_t keep = r->at_end || r->at_break ? 0 : sizeof(sync) - 1;
         p = (size_t)(end - from) > keep ? end - keep : from + 1;
     }
@@ -260,7 +264,7 @@ static void give_header(struct mtf_raw_reader *r, struct mtf_item *item,
     item->length = r->info.fixed.length;
 }
 
-/* A copy of the header, which tells what the first one would have told. */
+/* Yields a copy of the header in place of a lost one. *BAD: it is not valid. */
 static bool give_header_copy(struct mtf_raw_reader *r, struct mtf_item *item,
                              const uint8_t *p, uint32_t length, bool *bad) {
     enum mtf_status status = mtf_raw_parse_header(p, length, &r->info);
@@ -274,8 +278,8 @@ static bool give_header_copy(struct mtf_raw_reader *r, struct mtf_item *item,
     return !*bad;
 }
 
-/* Fills ITEM from a good segment. False: nothing to yield, or it contradicts
-   itself (*BAD). */
+/* Fills ITEM from a valid segment. false: nothing to yield, or the segment
+   contradicts itself (*BAD). */
 static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
                          const struct mtf_segment *head, bool *bad) {
     const uint8_t *payload = r->buffer + r->head + sizeof(*head);
@@ -371,31 +375,31 @@ static enum mtf_status kind_of_magic(const uint8_t *p) {
     return MTF_NO_TRACE;
 }
 
-/* The source broke here, and not because it ends. */
-static bool broke(const struct mtf_raw_reader *r) {
+/* True if the source broke here because of damage, not because it ends. */
+static bool is_broken(const struct mtf_raw_reader *r) {
     return r->at_break && r->source->status == MTF_DAMAGED;
 }
 
-/* Makes the header ready, or what is there in its place. No more is asked for
-   than it has: of a trace that grows the rest may take its time. */
-static bool need_header(struct mtf_raw_reader *r) {
+/* Makes the header available, or the bytes in its place. Requests no more than
+   the header has: in a trace that grows, further bytes may take a long time. */
+static bool make_header_available(struct mtf_raw_reader *r) {
     struct mtf_raw_header h;
-    if (!need(r, sizeof(h)))
+    if (!make_available(r, sizeof(h)))
         return false;
     if (available(r) >= sizeof(h)) {
         memcpy(&h, r->buffer + r->head, sizeof(h));
         if (memcmp(h.magic, MTF_RAW_MAGIC, sizeof(h.magic)) == 0 &&
             h.length <= MTF_RAW_HEADER_MAX)
-            return need(r, h.length);
+            return make_available(r, h.length);
     }
-    return need(r, MTF_RAW_HEADER_MAX);
+    return make_available(r, MTF_RAW_HEADER_MAX);
 }
 
-/* The beginning of the trace. True: ITEM is filled. False: go on with
-   segments. */
-static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
+/* Reads the beginning of the trace. true: ITEM is filled. false: segments
+   follow. */
+static bool read_start(struct mtf_raw_reader *r, struct mtf_item *item) {
     r->started = true;
-    if (!need_header(r)) {
+    if (!make_header_available(r)) {
         give_failure(r, item, r->source->status, r->source->error);
         return true;
     }
@@ -418,13 +422,13 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
         /* The first bytes may be damaged, and copies of the header follow. */
         if (r->at_break && available(r) < 8)
             return false;
-        if (!broke(r) && mtf_foreign_magic(p, available(r)) != NULL) {
+        if (!is_broken(r) && mtf_foreign_magic(p, available(r)) != NULL) {
             give_failure(r, item, status, 0);
             return true;
         }
-        if (broke(r) || (status == MTF_NO_TRACE &&
-                         (r->source->framed || available(r) >= 8))) {
-            r->doubtful = !broke(r);
+        if (is_broken(r) || (status == MTF_NO_TRACE &&
+                             (r->source->framed || available(r) >= 8))) {
+            r->doubtful = !is_broken(r);
             return false;
         }
         give_failure(r, item, status, 0);
@@ -435,18 +439,19 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
     }
 }
 
-/* Nothing good begins at head; HOW says why. True: ITEM is filled. */
+/* Handles HOW, by which no valid segment begins at head. true: ITEM is filled.
+ */
 static bool handle_fault(struct mtf_raw_reader *r, struct mtf_item *item,
-                         enum found how) {
-    r->doubtful = r->doubtful && !r->have_header && !broke(r);
+                         enum segment_check how) {
+    r->doubtful = r->doubtful && !r->have_header && !is_broken(r);
     if (r->doubtful && (available(r) == 0 || r->lost_bytes > DOUBT_BYTES)) {
         give_failure(r, item, MTF_NO_TRACE, 0);
         item->file_offset = 0;
         return true;
     }
     if (available(r) != 0) {
-        begin_loss(r, how == FOUND_BAD ? MTF_DAMAGED : MTF_CUT);
-        pass_over(r);
+        begin_loss(r, how == SEGMENT_BAD ? MTF_DAMAGED : MTF_CUT);
+        skip_to_sync(r);
         return false;
     }
     if (r->lost)
@@ -469,17 +474,17 @@ void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item) {
         item->foreign = r->failure == MTF_NO_TRACE ? r->foreign : NULL;
         return;
     }
-    if (!r->started && start(r, item))
+    if (!r->started && read_start(r, item))
         return;
     for (;;) {
         struct mtf_segment head;
-        enum found found = look(r, &head);
-        if (found == FOUND_ERROR) {
+        enum segment_check check = check_segment(r, &head);
+        if (check == SEGMENT_ERROR) {
             give_failure(r, item, r->source->status, r->source->error);
             return;
         }
-        if (found != FOUND_GOOD) {
-            if (handle_fault(r, item, found))
+        if (check != SEGMENT_VALID) {
+            if (handle_fault(r, item, check))
                 return;
             continue;
         }
@@ -541,7 +546,7 @@ bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
     memcpy(head, p, sizeof(*head));
     if (head->sync == 0) /* not in use */
         return false;
-    head->sync = MTF_SPOOL_BUFFER_SYNC; /* the checksum tells */
+    head->sync = MTF_SPOOL_BUFFER_SYNC; /* the checksum decides */
     return head->size > sizeof(*head) && head->size <= MTF_SEGMENT_MAX &&
            head->thread != MTF_THREAD_NONE &&
            head->offset <= MTF_STREAM_OFFSET_MAX &&

@@ -39,7 +39,7 @@ static bool fail(struct mtf_raw_writer *w) {
     return false;
 }
 
-/* Hands N bytes on; N may be what a compressor call returned. */
+/* Passes N bytes to the sink; N may be the result of a compressor call. */
 static bool store(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->failed || n == MTF_COMPRESS_ERROR)
         return fail(w);
@@ -55,8 +55,9 @@ static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
     return store(w, w->out, n);
 }
 
-/* All bytes so far are with the sink; the last one ends a segment. */
-static bool settle(struct mtf_raw_writer *w) {
+/* Notes that the sink has all bytes so far, of which the last ends a segment.
+ */
+static bool note_settled(struct mtf_raw_writer *w) {
     TCM_ASSERT(w->settled_bytes <= w->raw_bytes);
     TCM_ASSERT(w->settled_stored <= w->stored_bytes);
     w->settled_bytes = w->raw_bytes;
@@ -65,10 +66,10 @@ static bool settle(struct mtf_raw_writer *w) {
     return true;
 }
 
-static bool put(struct mtf_raw_writer *w, const void *data, size_t n) {
+static bool put_bytes(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->failed)
         return false;
-    /* Seen by readers after a kill, and in a copy. */
+    /* Readers of the spool see it, after a kill or in a copy. */
     if (w->begun != NULL)
         tcm_store_relaxed(w->begun, w->raw_bytes + n);
     if (w->compress == NULL) {
@@ -97,7 +98,7 @@ bool mtf_raw_writer_flush(struct mtf_raw_writer *w) {
     if (w->compress == NULL || !w->in_frame)
         return true;
     size_t n = mtf_compress_flush(w->compress, w->out, MTF_COMPRESS_ROOM);
-    return store_compressed(w, n) && settle(w);
+    return store_compressed(w, n) && note_settled(w);
 }
 
 uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w) {
@@ -113,7 +114,7 @@ bool mtf_raw_writer_go_back(struct mtf_raw_writer *w) {
     w->stored_bytes = w->settled_stored;
     if (w->compress == NULL || !w->settled_in_frame)
         return true;
-    return store(w, end_mark, sizeof(end_mark)) && settle(w);
+    return store(w, end_mark, sizeof(end_mark)) && note_settled(w);
 }
 
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
@@ -127,7 +128,7 @@ bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
         if (!store_compressed(w, n))
             return false;
     }
-    return settle(w);
+    return note_settled(w);
 }
 
 static bool begin_frame(struct mtf_raw_writer *w) {
@@ -201,8 +202,9 @@ size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
 /* --- Segments ----------------------------------------------------------- */
 
 /* Fills the checksum of HEAD, whose payload is two pieces. */
-static void seal(struct mtf_segment *head, uint64_t seed, const void *a,
-                 size_t a_bytes, const void *b, size_t b_bytes) {
+static void fill_checksum(struct mtf_segment *head, uint64_t seed,
+                          const void *a, size_t a_bytes, const void *b,
+                          size_t b_bytes) {
     struct tcm_checksum sum;
     TCM_ASSERT(head->sync == MTF_SEGMENT_SYNC);
     TCM_ASSERT(head->length == a_bytes + b_bytes);
@@ -219,27 +221,29 @@ static bool put_header_copy(struct mtf_raw_writer *w) {
     struct mtf_segment head = {.sync = MTF_SEGMENT_SYNC,
                                .kind = MTF_SEGMENT_HEADER,
                                .length = w->header_length};
-    seal(&head, 0, w->header, w->header_length, NULL, 0);
-    if (!put(w, &head, sizeof(head)) || !put(w, w->header, w->header_length))
+    fill_checksum(&head, 0, w->header, w->header_length, NULL, 0);
+    if (!put_bytes(w, &head, sizeof(head)) ||
+        !put_bytes(w, w->header, w->header_length))
         return false;
     w->header_copy = w->raw_bytes;
     w->header_copies++;
     w->segments++;
-    return w->compress != NULL || settle(w);
+    return w->compress != NULL || note_settled(w);
 }
 
 /*
- * The header's random number is the seed of all checksums, so without a header
- * nothing can be read. A copy follows it at once (damage inside a frame or in a
- * plain trace), one begins the second frame (the first is lost), and later ones
- * come every MTF_RAW_FRAME_BYTES, for readers that join a long trace late.
+ * True if a copy of the header is due. The header's random number is the seed
+ * of all checksums, so without a header nothing can be read. A copy follows the
+ * header at once, against damage inside a frame or in a plain trace; one begins
+ * the second frame, for the case that the first is lost; and later ones come
+ * every MTF_RAW_FRAME_BYTES, for readers that join a long trace late.
  */
 static bool copy_is_due(const struct mtf_raw_writer *w) {
     return w->header_copies < 2 ||
            w->raw_bytes - w->header_copy >= MTF_RAW_FRAME_BYTES;
 }
 
-/* Makes room for a segment of BYTES in the current frame, or begins one. */
+/* Makes room for a segment of BYTES in the open frame, or begins a frame. */
 static bool enter_frame(struct mtf_raw_writer *w, size_t bytes) {
     TCM_ASSERT(bytes <= sizeof(struct mtf_segment) + MTF_SEGMENT_MAX);
     if (w->failed)
@@ -262,7 +266,7 @@ bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
     memcpy(w->header, header, length);
     w->header_length = (uint32_t)length;
     w->random = fixed.random;
-    return begin_frame(w) && put(w, header, length) && put_header_copy(w);
+    return begin_frame(w) && put_bytes(w, header, length) && put_header_copy(w);
 }
 
 bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
@@ -274,20 +278,22 @@ bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
            mtf_raw_writer_end_frame(w);
 }
 
-/* A segment whose payload is two pieces; fills in sync, length and checksum. */
+/* Writes a segment whose payload is two pieces; fills in sync, length and
+   checksum. */
 static bool write_segment(struct mtf_raw_writer *w, struct mtf_segment *head,
                           const void *a, size_t a_bytes, const void *b,
                           size_t b_bytes) {
     TCM_ASSERT(w->failed || w->header_length != 0);
     head->sync = MTF_SEGMENT_SYNC;
     head->length = (uint32_t)(a_bytes + b_bytes);
-    seal(head, w->random, a, a_bytes, b, b_bytes);
+    fill_checksum(head, w->random, a, a_bytes, b, b_bytes);
     if (!enter_frame(w, sizeof(*head) + a_bytes + b_bytes) ||
-        !put(w, head, sizeof(*head)) || !put(w, a, a_bytes) ||
-        !put(w, b, b_bytes))
+        !put_bytes(w, head, sizeof(*head)) || !put_bytes(w, a, a_bytes) ||
+        !put_bytes(w, b, b_bytes))
         return false;
     w->segments++;
-    return w->compress != NULL || settle(w);
+    TCM_ASSERT(w->raw_bytes - w->frame_start <= MTF_RAW_FRAME_BYTES);
+    return w->compress != NULL || note_settled(w);
 }
 
 bool mtf_raw_write_data(struct mtf_raw_writer *w,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writer of raw traces: header and segments with their checksums, plain or in
- * LZ4 frames, to a sink. It decides where frames end (at every barrier and
- * footer, and before they exceed MTF_RAW_FRAME_BYTES) and repeats the header
- * where damage to the first one would otherwise cost the trace.
+ * LZ4 frames, to a sink. It ends a frame at every barrier and footer, and
+ * before the frame exceeds MTF_RAW_FRAME_BYTES. It repeats the header, because
+ * damage to a single one would cost the trace.
  *
  * Invariants: a segment never crosses the end of a frame. Once the sink has
- * refused bytes the writer writes nothing more and every call returns false,
+ * refused bytes, the writer writes nothing more and every call returns false,
  * until mtf_raw_writer_go_back.
- * Threads: one user at a time.
+ *
+ * Threads: one user at a time for each writer.
  */
 #ifndef TCM_TRACEFORMAT_RAW_WRITER_H
 #define TCM_TRACEFORMAT_RAW_WRITER_H
@@ -41,8 +42,8 @@ struct mtf_raw_writer {
     uint64_t settled_bytes;  /* of those, in whole segments, with the sink */
     uint64_t stored_bytes;   /* handed to the sink, after compression */
     uint64_t settled_stored; /* of those, when settled_bytes was set */
-    uint64_t *begun;         /* told what raw_bytes will be before the sink
-                                gets any of it; NULL: nobody asks */
+    uint64_t *begun;         /* set to the coming raw_bytes before the sink
+                                gets any of the bytes; NULL: not needed */
     uint64_t segments;
     uint64_t barriers;
     uint64_t frame_start; /* raw_bytes where the frame began */
@@ -60,8 +61,8 @@ struct mtf_raw_writer {
 #define MTF_RAW_WRITER_MEMORY (MTF_COMPRESS_MEMORY + MTF_COMPRESS_ROOM)
 
 /*
- * MEMORY NULL: a plain trace. false: memory too small for a compressor. In a
- * build without LZ4 the trace is plain whatever was asked; w->compress tells.
+ * MEMORY NULL: a plain trace. false: SIZE is too small for a compressor. In a
+ * build without LZ4 the trace is plain in any case; w->compress tells.
  */
 bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
                          void *memory, size_t size);
@@ -79,53 +80,54 @@ size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
                                  uint32_t part, uint64_t start);
 
-/* The first thing to write; HEADER is from mtf_raw_build_header. */
+/* Writes the header, which comes first; HEADER is from mtf_raw_build_header. */
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
                           size_t length);
 
-/* Behind a barrier: what follows goes to a new file, which begins with HEADER.
-   Counts go on. */
+/* Begins a new file, which begins with HEADER. Called behind a barrier. Counts
+   go on. */
 bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
                         size_t length);
 
-/* N is 1 to MTF_SEGMENT_MAX. */
+/* Writes N bytes of events, 1 to MTF_SEGMENT_MAX. */
 bool mtf_raw_write_data(struct mtf_raw_writer *w,
                         const struct mtf_raw_place *place, const void *events,
                         size_t n);
-/* Numbers it and ends the frame. */
+/* Writes a barrier with the next number and ends the frame. */
 bool mtf_raw_write_barrier(struct mtf_raw_writer *w, uint64_t time_ns);
-/* COUNT at most MTF_ACCOUNTS_MAX. */
+/* Writes a sample of COUNT fields, at most MTF_ACCOUNTS_MAX. */
 bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,
                           unsigned count);
-/* TEXT is cut to 255 bytes. */
+/* Writes a notice; TEXT is cut to 255 bytes. */
 bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
                           enum mtf_notice code, const char *text);
-/* COUNT at most MTF_PRESENT_MAX. */
+/* Writes COUNT present blocks, at most MTF_PRESENT_MAX. */
 bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
                            const struct mtf_present *blocks, unsigned count);
-/* Definitions of call sites, N bytes of events. */
+/* Writes definitions of call sites: N bytes of events. */
 bool mtf_raw_write_sites(struct mtf_raw_writer *w, uint64_t time_ns,
                          const void *events, size_t n);
-/* Ends the frame. More may follow; the last footer counts. */
+/* Writes a footer and ends the frame. More segments may follow; the last footer
+   counts. */
 bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,
                           unsigned count);
 
 /*
- * Bytes written may stay in the compressor: those up to settled_bytes are with
- * the sink, all after a barrier or footer. Whoever reuses the memory of a
- * buffer only when its events are stored compares raw_bytes as it was after
- * mtf_raw_write_data with settled_bytes, or flushes.
+ * Bytes written may stay in the compressor. The sink has the bytes up to
+ * settled_bytes, and all bytes after a barrier or footer. A caller that reuses
+ * the memory of a buffer only when its events are stored compares raw_bytes, as
+ * it was after mtf_raw_write_data, with settled_bytes, or flushes.
  */
 bool mtf_raw_writer_flush(struct mtf_raw_writer *w);
-/* Bytes behind the last whole segment that the sink has: what there is to take
-   off the end of the output once it refused some. */
+/* Bytes that the sink has behind the last whole segment: the caller removes
+   them from the end of the output if it refused bytes. */
 uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w);
-/* They were taken off: closes the frame that is open there, with 4 bytes. What
-   is written next follows as if nothing had been refused. */
+/* Goes on after the excess bytes were removed: closes the frame that is open
+   there, with 4 bytes. Later output follows as if no bytes had been refused. */
 bool mtf_raw_writer_go_back(struct mtf_raw_writer *w);
-/* Ends a frame that is open; the next segment begins one. */
+/* Ends the open frame; the next segment begins one. */
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w);
 
 /* Fills page 0 of a spool (PAGE_BYTES >= MTF_SPOOL_UNIT, zeroed by the caller)
@@ -135,8 +137,8 @@ void mtf_spool_put_head(void *page, const void *header, size_t length,
                         uint64_t saved);
 /* The mark in page 0. */
 struct mtf_spool_mark *mtf_spool_mark_of(void *page);
-/* The recording was forced to stop: says so in page 0 of its spool, for the
-   output that has no room for a footer. */
+/* Notes in page 0 of a spool that the recording was forced to stop, if the
+   output has no room for a footer. */
 void mtf_spool_put_forced(void *page);
 /* Fills the head of an empty spool buffer of SIZE bytes, head included, and
    keeps the mark of its last use. The sync word is stored last, so that a

@@ -2,6 +2,7 @@
 #include "traceformat/site_codec.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 
 #define MODULE_HEAD 30u
 #define PATH_HEAD   5u
@@ -82,6 +83,7 @@ unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
     unsigned fits = (unsigned)tcm_min_u64(def->path_length, cap - n);
     memcpy(p + n, def->path, fits);
     *left = def->path_length - fits;
+    TCM_ASSERT(n + fits <= cap);
     return n + fits;
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Call sites: how the site of an allocation is coded in a stream, and how a
- * site is defined. Both formats share the definitions.
+ * Call sites: coding of the site of an allocation in a stream, and definitions
+ * of sites, which both formats share.
  *
  * A site is a number that names a frame: a return address, and the site of the
- * frame that called it (0: none, or not recorded). So the chain of parents is
- * the stack, and stacks that begin alike share their definitions. A frame may
- * be a line of an interpreted program; then its parent is the line that called
- * it, and the parent of the outermost one is the native frame below.
+ * frame that called it, its parent (0: none, or not recorded). So the chain of
+ * parents is the stack, and stacks that begin alike share their definitions. A
+ * frame may be a line of an interpreted program: its parent is the line that
+ * called it, and the parent of the outermost line is the native frame below.
  *
  * SITE in a stream: the site of all later allocations (and frees, if the header
- * says so: MTF_SETTING_FREE_SITES), up to the next SITE or
- * the end of the buffer. The argument is 0 when the site is the one that came
- * after the last one the last time, else zigzag(site - last) (never 0).
+ * has MTF_SETTING_FREE_SITES), up to the next SITE or the end of the buffer.
+ * The argument is 0 if this site followed the last one the time before, too;
+ * else zigzag(site - last), which is never 0.
  *
  * Invariants: decoders accept any bytes; a site is below MTF_SITE_LIMIT.
  */
@@ -50,7 +50,7 @@ static TCM_ALWAYS_INLINE uint64_t mtf_site_argument(struct mtf_site_state *s,
     return argument;
 }
 
-/* The site, also in s->last. One out of range is none. */
+/* Decodes a site; it is in s->last, too. A site out of range becomes none. */
 static inline uint32_t mtf_site_decode(struct mtf_site_state *s,
                                        uint64_t argument) {
     uint32_t *next = &s->next[s->last % MTF_SITE_FOLLOW];
@@ -64,8 +64,8 @@ static inline uint32_t mtf_site_decode(struct mtf_site_state *s,
     return s->last;
 }
 
-/* First byte of a SITE_DEF: what it defines. */
-enum mtf_site_def_what {
+/* Kind of a definition: the first byte of a SITE_DEF. */
+enum mtf_site_def_kind {
     MTF_SITE_DEF_FRAME = 1,  /* u32 site, u32 parent, u32 module, u64 address */
     MTF_SITE_DEF_MODULE = 2, /* u32 module, u64 start, u64 end, u64 bias, u8
                                 length of the build id, build id, path */
@@ -86,19 +86,19 @@ enum mtf_language {
     MTF_LANGUAGE_PYTHON = 3
 };
 
-/* Way in which the sites of a recording were chosen. */
+/* Choice of the call sites of a recording. */
 enum mtf_site_mode {
     MTF_SITE_MODE_CALLER = 1,
     MTF_SITE_MODE_STACK = 2,
-    MTF_SITE_MODE_SAMPLE = 3, /* the others have site 0 */
+    MTF_SITE_MODE_SAMPLE = 3, /* allocations that are not sampled have site 0 */
     MTF_SITE_MODE_LANG = 4
 };
 
-/* A frame without module: what these addresses stand for. Others are of code
-   that lies in no file. */
+/* Addresses of frames without module. Other addresses are of code that lies in
+   no file. */
 enum mtf_site_address {
     MTF_SITE_UNKNOWN = 0, /* the stack could not be walked further */
-    MTF_SITE_CUT = 1      /* it is deeper than what is recorded */
+    MTF_SITE_CUT = 1      /* the stack is deeper than the recorded frames */
 };
 
 #define MTF_SITE_FRAME_BYTES 21u
@@ -108,14 +108,14 @@ enum mtf_site_address {
 #define MTF_SITE_TEXT_MAX 4096u
 #define MTF_BUILD_ID_MAX  32u
 
-/* One definition, taken apart. */
+/* A decoded definition. */
 struct mtf_site_def {
-    uint8_t what; /* says which fields are set */
+    uint8_t what; /* enum mtf_site_def_kind: tells which fields are set */
     uint8_t build_id_length;
     uint32_t site, parent, module;
     uint64_t address;
     uint64_t start, end; /* of the module in memory */
-    uint64_t bias;       /* address less this: as in its file */
+    uint64_t bias;       /* the address minus this is the address in its file */
     const uint8_t *build_id;
     const uint8_t *path; /* not terminated; MODULE, PATH and TEXT */
     uint32_t path_length;
@@ -129,12 +129,12 @@ struct mtf_site_def {
     uint64_t mean;
 };
 
-/* Writes the bytes of a definition, at most CAP; returns how many. Of a path
-   that does not fit *LEFT bytes go into further PATHs, of a text into further
-   TEXTs. */
+/* Writes a definition, at most CAP bytes; returns their number. *LEFT: bytes of
+   a path or text that do not fit; they go into further PATHs or TEXTs. */
 unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
                           const struct mtf_site_def *def, unsigned *left);
-/* False: no definition that this reader knows, or a wrong one. */
+/* Reads a definition. false: no definition that this reader knows, or an
+   invalid one. */
 bool mtf_site_def_get(const uint8_t *p, size_t length,
                       struct mtf_site_def *def);
 

@@ -18,7 +18,7 @@ const struct mtf_kind *mtf_kind_at(size_t i) {
     return i < TCM_ARRAY_SIZE(kinds) ? &kinds[i] : NULL;
 }
 
-/* Plain events are rare, so a search suffices. */
+/* Plain events are rare: a linear search suffices. */
 #define PLAIN_OF(field)                                                        \
     const struct mtf_kind *mtf_plain_of_##field(unsigned field) {              \
         for (size_t i = 0; field != 0 && i < TCM_ARRAY_SIZE(kinds); i++)       \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vocabulary that recorder, sorter and replayer share: the calls of the
- * malloc family, the kinds of events, samples and accounts.
+ * Vocabulary of recorder, sorter and replayer: the calls of the malloc family,
+ * the kinds of events, samples and accounts.
  *
  * Numbers are part of both formats and never change their meaning; new ones are
  * added at the end of their range.
@@ -73,10 +73,10 @@ static inline bool mtf_call_is_free(unsigned c) {
 }
 
 /*
- * Types of an event: the low two bits of the payload of its first varint.
- * Those of extended events (type 0) have a kind in the next five bits: below 16
- * the rest of the payload is the argument, from 16 on it is the number of bytes
- * that follow, so that a reader skips kinds it does not know.
+ * Type of an event: the low two bits of the payload of its first varint. In
+ * extended events (type 0) the next five bits are a kind: below 16 the bits
+ * above are the argument, from 16 on they are the number of bytes that follow,
+ * so that a reader skips kinds that it does not know.
  */
 enum mtf_raw_type {
     MTF_RAW_EXTENDED = 0,
@@ -85,7 +85,7 @@ enum mtf_raw_type {
     MTF_RAW_REALLOC = 3
 };
 
-/* Present bytes are recorded of larger blocks only. */
+/* Bound above which present bytes of a block are recorded. */
 #define MTF_PRESENT_ABOVE ((uint64_t)256 << 10)
 
 /*
@@ -119,7 +119,7 @@ enum mtf_raw_type {
     BOTH(FREE_SIZE, "free_size", 21, 19, OWN)                                  \
     BOTH(FAILED, "failed", 20, 20, OWN)
 
-/* Everything else. */
+/* All other kinds. */
 #define MTF_OTHER_EVENTS(BOTH, RAW, PROC)                                      \
     PROC(SWITCH, "switch", 3, OWN)                                             \
     BOTH(TIME, "time", 3, 4, OWN)                                              \
@@ -180,16 +180,16 @@ enum mtf_proc_kind {
 #undef MTF_PROC_ROW
 #undef MTF_BOTH_ROW
 
-/* Kinds of decoded events: of those in a recording (struct mtf_event says which
-   fields are set), and of those in a processed trace (struct mtf_op). They
-   stand in no file. */
+/* Kinds of decoded events: of events in a recording (struct mtf_event tells
+   which fields are set), and of operations in a processed trace (struct
+   mtf_op). No file has these numbers. */
 #define MTF_EVENT_ROW(name, ...) MTF_EVENT_##name,
 enum mtf_event_kind {
     MTF_EVENT_ALLOC = 1,
     MTF_EVENT_FREE,
     MTF_EVENT_REALLOC,
     MTF_CALL_EVENTS(MTF_EVENT_ROW, MTF_EVENT_ROW, MTF_NO_ROW)
-    /* FAILED is the last call. STATE: only the state changed: calls, tokens */
+    /* FAILED is the last call. STATE: only the coding state changed */
     MTF_EVENT_STATE,
     MTF_OTHER_EVENTS(MTF_EVENT_ROW, MTF_EVENT_ROW, MTF_NO_ROW)
     /* a kind of a later version */
@@ -204,7 +204,7 @@ enum mtf_op_kind {
     MTF_EVENTS(MTF_OP_ROW, MTF_NO_ROW, MTF_OP_ROW)
     /* a kind of a later version */
     MTF_OP_OTHER,
-    /* those up to here are counted as `ops` */
+    /* kinds up to this one are counted as `ops` */
     MTF_OP_LAST_OPERATION = MTF_OP_FREE_SIZE
 };
 #undef MTF_OP_ROW
@@ -212,12 +212,13 @@ enum mtf_op_kind {
 
 enum mtf_form { MTF_FORM_OWN, MTF_FORM_TEXT, MTF_FORM_PAIR };
 
-/* Tells whether KIND, an enum mtf_op_kind, has the form TEXT. */
+/* True if KIND, an enum mtf_op_kind, has the form TEXT. */
 static inline bool mtf_op_is_text(unsigned kind) {
 #define NONE(...)
 #define BOTH(name, text, raw, proc, form)                                      \
     | (uint64_t)(MTF_FORM_##form == MTF_FORM_TEXT) << MTF_OP_##name
 #define PROC(name, text, proc, form) BOTH(name, text, 0, proc, form)
+    TCM_STATIC_ASSERT(MTF_OP_OTHER < 64, "a bit per kind");
     const uint64_t texts = 0 MTF_EVENTS(BOTH, NONE, PROC);
 #undef NONE
 #undef BOTH
@@ -225,7 +226,7 @@ static inline bool mtf_op_is_text(unsigned kind) {
     return kind <= MTF_OP_OTHER && (texts >> kind & 1) != 0;
 }
 
-/* A row of MTF_EVENTS; 0 stands for what a kind has not. */
+/* A row of MTF_EVENTS; numbers that a kind lacks are 0. */
 struct mtf_kind {
     const char *name;
     uint16_t raw, proc; /* enum mtf_raw_kind, enum mtf_proc_kind */
@@ -233,20 +234,20 @@ struct mtf_kind {
     uint8_t form;       /* enum mtf_form */
 };
 
-/* The row of a plain kind, by its number in a file or by its decoded kind.
-   NULL: there is none, or its form is OWN. */
+/* Row of a plain kind, by its number in a file or by its decoded kind. NULL:
+   there is none, or its form is OWN. */
 const struct mtf_kind *mtf_plain_of_raw(unsigned raw);
 const struct mtf_kind *mtf_plain_of_proc(unsigned proc);
 const struct mtf_kind *mtf_plain_of_event(unsigned event);
 const struct mtf_kind *mtf_plain_of_op(unsigned op);
-/* The I-th row of MTF_EVENTS; NULL behind the last. */
+/* Row number I of MTF_EVENTS; NULL behind the last. */
 const struct mtf_kind *mtf_kind_at(size_t i);
 
 /* Name of an enum mtf_event_kind or enum mtf_op_kind; NULL: there is none. */
 const char *mtf_event_name(unsigned event);
 const char *mtf_op_name(unsigned op);
 
-/* Why the block of a free or realloc is none: X(NAME, number, "text"). */
+/* Faults of a pointer that is freed or resized: X(NAME, number, "text"). */
 #define MTF_WRONGS(X)                                                          \
     X(FREED, 1, "freed already")                                               \
     X(INSIDE, 2, "inside a block")                                             \
@@ -258,7 +259,7 @@ enum mtf_wrong {
 #undef X
 };
 
-/* Functions that an EXTENSION event stands for: X(NAME, number, "text"). The
+/* Functions that an EXTENSION event records: X(NAME, number, "text"). The
    argument is malloc_trim's pad, the bytes to release, or 0. */
 #define MTF_EXTENSIONS(X)                                                      \
     X(TRIM, 1, "malloc_trim")                                                  \
@@ -340,12 +341,12 @@ static inline struct mtf_account_value mtf_get_account(const uint8_t *p) {
     return a;
 }
 
-/* Why a recording ended (MTF_ACCOUNT_END_REASON). */
+/* Reason for the end of a recording (MTF_ACCOUNT_END_REASON). */
 enum mtf_end_reason {
     MTF_END_EXIT = 1,  /* the program ended */
     MTF_END_STOP = 2,  /* stopped by call */
     MTF_END_LIMIT = 3, /* the output reached its size */
-    MTF_END_FORCED = 4 /* the output failed; the trace lacks what came after */
+    MTF_END_FORCED = 4 /* the output failed; later events are missing */
 };
 
 /* Text of a call, or "?"; of an account field, or NULL. */

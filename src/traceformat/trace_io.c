@@ -55,7 +55,7 @@ const char *mtf_status_text(enum mtf_status status) {
     return "unknown status";
 }
 
-/* --- What is no trace of ours ------------------------------------------- */
+/* --- Files that are no trace of ours ------------------------------------ */
 
 #define OTHER_FORMAT ", which malloc-trace convert reads"
 
@@ -80,14 +80,14 @@ const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
          4,
          "is a zstd file, to be decompressed with zstd -d"},
         {"PK\3\4", 4, ZIP},
-        {"PK\5\6", 4, ZIP}, /* of nothing */
+        {"PK\5\6", 4, ZIP}, /* an empty archive */
         {"\x7f"
          "ELF",
          4, "is an ELF file (a program, library or core), no trace"},
         {{0xe4, 0x63, 0xbd, 0x6c},
          4,
          "is a raw trace of gperftools' tracing branch" OTHER_FORMAT},
-        /* It has no magic: a switch to thread 0 begins it. */
+        /* The format has no magic: a switch to thread 0 begins a trace. */
         {{0x05}, 8, "is a processed trace for gperftools' replay" OTHER_FORMAT},
     };
     for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
@@ -99,8 +99,9 @@ const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
     return NULL;
 }
 
-/* Magics of ours and of LZ4 begin with a byte that no text begins with. IS_CUT:
-   the last character may go on behind the N bytes. */
+/* True if the N bytes are text. Magics of ours and of LZ4 begin with a byte
+   that no text begins with. IS_CUT: the last character may go on behind the N
+   bytes. */
 static bool is_text(const uint8_t *p, size_t n, bool is_cut) {
     while (n != 0) {
         size_t length = tcm_utf8_length(p, n);

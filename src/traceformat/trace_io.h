@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sources and sinks of the bytes of a trace: readers pull from a source,
- * writers push to a sink. How reading can go wrong, and the words for it.
+ * writers push to a sink. Statuses of reading, and their texts.
  */
 #ifndef TCM_TRACEFORMAT_TRACE_IO_H
 #define TCM_TRACEFORMAT_TRACE_IO_H
 
 #include "base/compiler.h"
 
-/* --- What can go wrong ---------------------------------------------------- */
+/* --- Statuses ------------------------------------------------------------- */
 
 enum mtf_status {
     MTF_OK = 0,
-    MTF_SYSTEM,       /* a system call failed; errno says why */
+    MTF_SYSTEM,       /* a system call failed; errno tells why */
     MTF_EMPTY,        /* no byte at all */
     MTF_NO_TRACE,     /* other magic */
     MTF_IS_RAW,       /* a raw trace where another kind was asked for */
@@ -29,18 +29,19 @@ enum mtf_status {
     MTF_DAMAGED, /* wrong checksum or impossible bytes */
     MTF_NOT_ONE, /* file and spool, or parts of the spool, differ in age */
     MTF_NO_FILE, /* a spool without the file that has the rest */
-    MTF_PRIVATE, /* what was not in the spool is lost */
+    MTF_PRIVATE, /* events that were not in the spool are lost */
     MTF_GROWING  /* still being recorded */
 };
 
-/* A short text without the file's name, e.g. "damaged". */
+/* Short text for a status, without the file's name, such as "damaged". */
 const char *mtf_status_text(enum mtf_status status);
 
-/* Words for a file that begins with these N bytes and is no trace of ours, e.g.
-   "is a gzip file, ..."; NULL if it is unknown. The first also recognizes text,
-   that is UTF-8 without control characters; the second only what has a magic
-   number. They look at no more than MTF_FOREIGN_BYTES; a caller that has as
-   many passes them all, so that all readers call a file the same. */
+/* Words for a file that begins with these N bytes and is no trace of ours, such
+   as "is a gzip file, ..."; NULL if it is unknown. mtf_foreign_magic recognizes
+   only magic numbers; mtf_foreign_text also recognizes text, which is UTF-8
+   without control characters. At most MTF_FOREIGN_BYTES are read; a caller that
+   has that many passes them all, so that all readers use one word for a file.
+ */
 #define MTF_FOREIGN_BYTES ((size_t)512)
 const char *mtf_foreign_text(const uint8_t *p, size_t n);
 const char *mtf_foreign_magic(const uint8_t *p, size_t n);
@@ -54,12 +55,12 @@ const char *mtf_too_new_text(char text[MTF_TOO_NEW_TEXT], unsigned version,
 
 /* --- Sources and sinks ---------------------------------------------------- */
 
-/* Takes N bytes; false: it failed, and gets no more. */
+/* Takes N bytes; false: failed, and the sink gets no more. */
 typedef bool mtf_sink(void *ctx, const void *data, size_t n);
 
 enum mtf_source_result {
     MTF_SOURCE_DATA,  /* *GOT bytes, at least one */
-    MTF_SOURCE_BREAK, /* bytes were lost here; break_* say where; go on */
+    MTF_SOURCE_BREAK, /* bytes were lost here, which break_* describe; go on */
     MTF_SOURCE_END,
     MTF_SOURCE_ERROR
 };

@@ -9,9 +9,9 @@
  *   8        10000000                     56
  *
  * A varint of n bytes is the little-endian number ((payload << 1 | 1) <<
- * (n-1)). The first byte is never 0, so that zeroed memory marks the end of
- * what was written. A value may be written longer than it needs; readers take
- * any length.
+ * (n-1)). The first byte is never 0, so that zeroed memory marks the end of the
+ * bytes written. A value may be written longer than it needs; readers take any
+ * length.
  */
 #ifndef TCM_TRACEFORMAT_VARINT_H
 #define TCM_TRACEFORMAT_VARINT_H
@@ -33,8 +33,8 @@ static inline int64_t mtf_unzigzag(uint64_t v) {
     return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-/* Bytes that V needs, less one; V not 0 and at most MTF_VARINT_MAX. x * 37 /
-   256 is x / 7 for all x below 64, and takes two additions instead of a
+/* Bytes that V needs, minus one; V is not 0 and at most MTF_VARINT_MAX. x * 37
+   / 256 is x / 7 for all x below 64, and takes two additions instead of a
    multiplication. */
 static TCM_ALWAYS_INLINE unsigned mtf_varint_shift(uint64_t v) {
     TCM_ASSERT(v != 0 && v <= MTF_VARINT_MAX);
@@ -76,8 +76,8 @@ static inline unsigned mtf_varint_put(void *p, uint64_t v) {
     return n;
 }
 
-/* Writes V into all the bytes that a varint can take: a value written over it
-   later has the same length. */
+/* Writes V in MTF_VARINT_MAX_BYTES bytes: a value written over it later has the
+   same length. */
 static inline void mtf_varint_put_long(void *p, uint64_t v) {
     mtf_store_le64(p, mtf_varint_word(v, MTF_VARINT_MAX_BYTES));
 }
