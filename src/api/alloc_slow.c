@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Slow functions of allocation and free: first use, recorder code, threads
- * without a cache, empty and full bins, large blocks, failures, and whatever
- * the recorder wants done between two hot events.
+ * without a cache, empty and full bins, large blocks, failures, and the
+ * recorder's work between two fast events.
  */
 #include "api/alloc_slow.h"
 #include "api/block.h"
@@ -29,8 +29,9 @@ static void *private_alloc(size_t size, size_t align) {
     return p;
 }
 
-/* ASKED: the size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes
-   are known to be 0. */
+/* One attempt to allocate SIZE bytes for a request of ASKED bytes, which is the
+   size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes are known to
+   be 0. */
 static void *alloc_once(size_t size, size_t asked, size_t align,
                         enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
@@ -63,8 +64,9 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
     return block.ptr;
 }
 
-/* Callers that record no failure retry by themselves; the others retry here in
-   new mode, which records only the last failure. */
+/* alloc_once, repeated in new mode while there is a new-handler; only the last
+   failure is recorded. Callers that pass no RECORD_FAILURE repeat by
+   themselves. */
 static void *alloc_any(size_t size, size_t asked, size_t align,
                        enum mtf_call call, bool record_failure, bool *zeroed) {
     if (TCM_LIKELY(!record_failure || !tcm_new_mode()) ||
@@ -142,8 +144,8 @@ static unsigned claimed_class(const struct claim *claim) {
     return tcm_size_class_request(claim->size, claim->align);
 }
 
-/* True when a block of the claimed size would not have had this size class, or
-   this many pages. */
+/* True if a block of the claimed size would not have this size class, or not
+   this number of pages. */
 static bool contradicts(const struct claim *claim,
                         const struct tcm_block_info *info) {
     unsigned size_class = claimed_class(claim);
@@ -178,7 +180,8 @@ void tcm_free_sized_check(const void *ptr, size_t size, size_t align) {
         tcm_die_pointer("sized free with a wrong alignment of", ptr);
 }
 
-/* False: it was no block that is in use, and must not reach the heap. */
+/* Records the free. false: PTR is no block in use, and must not reach the heap.
+ */
 static bool free_recorded(struct tcm_thread_state *self, void *ptr,
                           const struct tcm_block_info *info,
                           const struct claim *claim, enum mtf_call call) {
@@ -207,25 +210,25 @@ static bool free_recorded(struct tcm_thread_state *self, void *ptr,
     return true;
 }
 
-/* CLAIM: NULL for an unsized free. */
+/* Frees PTR. CLAIM: NULL for an unsized free. */
 static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
     TCM_ASSERT(ptr != NULL);
     struct tcm_block_info info = tcm_block_info(ptr);
-    bool goes_on = true;
+    bool may_free = true;
     tcm_trace_free_begins();
-    /* A thread that only frees needs a cache too, and its end must be seen; so
-       does one whose cache was released. */
+    /* A thread that only frees needs a cache too, so that its end is noticed;
+       so does a thread whose cache was released. */
     if (self->own == TCM_NO_CACHE)
         tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
-        goes_on = free_recorded(self, ptr, &info, claim, call);
-    if (goes_on && info.kind != TCM_BLOCK_PRIVATE &&
+        may_free = free_recorded(self, ptr, &info, claim, call);
+    if (may_free && info.kind != TCM_BLOCK_PRIVATE &&
         !tcm_block_is_in_use(&info)) {
         tcm_trace_free_ends();
         tcm_block_refuse(&info, ptr);
     }
-    if (goes_on)
+    if (may_free)
         tcm_block_put(self, ptr, &info);
     tcm_trace_free_ends();
 }
@@ -242,8 +245,9 @@ void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
         free_any(ptr, &claim, call);
 }
 
-/* The push of a plain thread; ptr is not NULL. */
-static bool push_anywhere(void *ptr) {
+/* Pushes PTR, not NULL, to its bin. false: the thread is not plain, or the bin
+   is full. */
+static bool push_by_page_map(void *ptr) {
     TCM_ASSERT(ptr != NULL);
     unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     return tcm_thread_is_plain(&tcm_self) &&
@@ -251,12 +255,12 @@ static bool push_anywhere(void *ptr) {
 }
 
 void tcm_free_elsewhere(void *ptr, enum mtf_call call) {
-    if (ptr != NULL && !push_anywhere(ptr))
+    if (ptr != NULL && !push_by_page_map(ptr))
         free_any(ptr, NULL, call);
 }
 
 void tcm_free_sized_elsewhere(void *ptr, size_t size, size_t align,
                               enum mtf_call call) {
-    if (ptr != NULL && !push_anywhere(ptr))
+    if (ptr != NULL && !push_by_page_map(ptr))
         tcm_free_sized_slow(ptr, size, align, call);
 }

@@ -10,13 +10,14 @@
 #include "base/check.h"
 #include "core/arena.h"
 
-/* For assertions. */
+/* True if PTR is an object of the class. For assertions. */
 static bool is_of_class(const void *ptr, unsigned size_class) {
     return tcm_entry_class(tcm_page_entry(ptr)) == size_class;
 }
 
-/* True if there is no BLOCK, or it has SIZE bytes and ALIGN. */
-static bool serves(const struct tcm_block *block, size_t size, size_t align) {
+/* True if BLOCK is empty, or has SIZE bytes and ALIGN. For assertions. */
+static bool block_is_valid(const struct tcm_block *block, size_t size,
+                           size_t align) {
     if (block->ptr == NULL)
         return true;
     struct tcm_block_info info = tcm_block_info(block->ptr);
@@ -50,7 +51,8 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
             tcm_cache_upkeep(cache);
         }
         if (!tcm_cache_refill(cache, size_class)) {
-            /* The memory for the bin may have run out, not that for objects. */
+            /* There may be memory for an object even if there is none for the
+               bin. */
             get_uncached(size_class, block);
             return;
         }
@@ -110,7 +112,7 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
         if (tcm_heap_gather(cache, size > align ? size : align))
             block = get_block(self, trace, size, align, shared);
     }
-    TCM_ASSERT(serves(&block, size, align));
+    TCM_ASSERT(block_is_valid(&block, size, align));
     return block;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks out of and into the calling thread's cache or the levels below it,
- * without any event: for realloc and the slow paths of malloc and free.
+ * Getting blocks from, and returning them to, the calling thread's cache or the
+ * levels below it, without an event: for realloc and the slow paths of malloc
+ * and free.
  *
- * *SHARED is set when levels that threads share were asked. TRACE (or NULL)
- * gets the time before memory that the cache no longer needs is given up on the
- * way.
+ * *SHARED is set if levels that threads share took part. The stream TRACE (or
+ * NULL) gets the time before the cache gives up memory that it no longer needs.
  *
  * Threads: SELF is the calling thread's state.
  */
@@ -41,10 +41,10 @@ bool tcm_block_put_is_shared(struct tcm_thread_state *self,
 void tcm_block_put(struct tcm_thread_state *self, void *ptr,
                    const struct tcm_block_info *info);
 
-/* Looks PTR up. Stops the program if it is no block. */
+/* Describes the block at PTR. Stops the program if PTR is no block. */
 struct tcm_block_info tcm_block_check(const void *ptr);
-/* Stops the program because PTR, which INFO describes, is no block in use; the
-   second prints a message that speaks of a realloc. */
+/* Stop the program because PTR, which INFO describes, is no block in use. The
+   message of the second speaks of a realloc. */
 TCM_NORETURN void tcm_block_refuse(const struct tcm_block_info *info,
                                    const void *ptr);
 TCM_NORETURN void tcm_block_refuse_realloc(const struct tcm_block_info *info,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * C++ operators new and delete, in C, by their mangled names; each line has its
- * C++ signature beside it.
+ * C++ operators new and delete, in C, by their mangled names; each definition
+ * has its C++ signature above it.
  *
  * All forms honour the new-handler; the throwing ones throw std::bad_alloc
  * (new_handler.h). These C frames lie under a throw, hence -fexceptions.
  *
- * A program may replace some of the operators. Then those that the standard
- * defines by others call these, whoever defines them ([new.delete.single],
- * [new.delete.array]).
+ * A program may replace some of the operators. The standard defines some forms
+ * by others ([new.delete.single], [new.delete.array]): these derived forms then
+ * call the program's.
  */
 #include "api/export.h"
 #include "api/malloc_path.h"
@@ -49,7 +49,7 @@ void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
 /* ------------------------------------------------------------------------ */
 /* Replaced operators                                                       */
 
-/* The forms that others are defined by. */
+/* The forms by which others are defined. */
 struct operators {
     void *(*new_)(size_t size);
     void *(*new_array)(size_t size);
@@ -71,8 +71,8 @@ struct operators {
     X(delete_aligned, _ZdlPvSt11align_val_t)                                   \
     X(delete_array_aligned, _ZdaPvSt11align_val_t)
 
-/* Each by a name that is this library's, and by one that the loader binds, as
-   in the rest of the program, before any code of that runs. */
+/* Each form has a name for this library's function, and one that the loader
+   binds as in the rest of the program, before any code of the program runs. */
 #define X(form, symbol)                                                        \
     TCM_OWN(own_##form, symbol);                                               \
     TCM_BOUND(bound_##form, symbol);
@@ -90,19 +90,19 @@ static const struct operators bound = {
 #undef X
 };
 
-/* 0: none is replaced; 1: some are; else it was not looked. The base is
-   tcm_class_map_base if none is, and TCM_NO_BASE else or before. */
+/* 0: no operator is replaced; 1: some are; 2: not checked yet. The base is
+   tcm_class_map_base if none is replaced, else TCM_NO_BASE. */
 static uint8_t replaced_state = 2;
 static uintptr_t delete_base = TCM_NO_BASE;
 
-/* Without a class map, as before the first block, it is looked each time. All
-   threads find the same. */
-static TCM_COLD bool look_for_replaced(void) {
+/* Checks for replaced operators. Without a class map, as before the first
+   block, the result is not stored. All threads find the same. */
+static TCM_COLD bool check_replaced(void) {
     bool same = true;
-    const struct operators *theirs = &bound;
-    /* Else a compiler may hold that two names are two functions. */
-    TCM_FORGET(theirs);
-#define X(form, symbol) same = same && theirs->form == own.form;
+    const struct operators *bound_forms = &bound;
+    /* Without this a compiler may assume that two names are two functions. */
+    TCM_FORGET(bound_forms);
+#define X(form, symbol) same = same && bound_forms->form == own.form;
     BASIC(X)
 #undef X
     if (!same || tcm_class_map_base != TCM_NO_BASE)
@@ -112,10 +112,11 @@ static TCM_COLD bool look_for_replaced(void) {
     return !same;
 }
 
-/* Two instructions for derived forms of new; those of delete have a base. */
+/* Two instructions for derived forms of new; derived forms of delete test
+   delete_base instead. */
 static TCM_ALWAYS_INLINE bool some_are_replaced(void) {
     return TCM_UNLIKELY(tcm_load_folded(&replaced_state) != 0) &&
-           look_for_replaced();
+           check_replaced();
 }
 
 /* Arguments and result of the form that a nothrow form calls. */
@@ -126,24 +127,24 @@ struct request {
     void *block;
 };
 
-static void ask(void *argument) {
+static void call_form(void *argument) {
     struct request *r = argument;
     r->block =
         r->plain != NULL ? r->plain(r->size) : r->aligned(r->size, r->align);
 }
 
-/* NULL if it throws. */
-static TCM_COLD void *or_null(struct request r) {
-    return tcm_call_catching(ask, &r) ? r.block : NULL;
+/* The block of R's form, or NULL if that throws. */
+static TCM_COLD void *call_form_or_null(struct request r) {
+    return tcm_call_catching(call_form, &r) ? r.block : NULL;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Paths                                                                    */
 
 /*
- * The loop of [new.delete.single]: try, call the handler, until there is none.
- * A nothrow form returns NULL also when the handler throws. ALIGN 0: a plain
- * form; an alignment that is no power of two is refused at once.
+ * The loop of [new.delete.single]: allocate, else call the handler, until there
+ * is none. A nothrow form returns NULL also if the handler throws. ALIGN 0: a
+ * plain form; an alignment that is no power of two is refused at once.
  */
 static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
                                bool throws) {
@@ -168,7 +169,7 @@ static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
     return NULL;
 }
 
-/* The plain forms: PREFIX names the local functions, MANGLED the operator. */
+/* Local functions of a plain form of new: PREFIX##_slow and PREFIX##_far. */
 #define PLAIN_NEW(prefix, call, throws)                                        \
     static TCM_COLD void *prefix##_slow(size_t size) {                         \
         tcm_trace_from_here();                                                 \
@@ -200,8 +201,8 @@ PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
 #define DELETE_BODY(prefix)                                                    \
     tcm_free_path(tcm_class_map_base, ptr, prefix##_far, prefix##_slow)
 
-/* A form that the operator FORM of the program may have to serve: FAR is asked
-   for all blocks then. */
+/* Local functions of a derived form of delete: if the program replaces
+   operators, FAR gets all blocks and calls the program's FORM. */
 #define DERIVED_DELETE(prefix, call, form)                                     \
     SLOW_DELETE(prefix, call)                                                  \
     static TCM_NOINLINE void prefix##_far(void *ptr) {                         \
@@ -281,14 +282,15 @@ OPERATOR void *N(_Znam)(size_t size) {
 /* operator new(size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return or_null((struct request){.plain = bound.new_, .size = size});
+        return call_form_or_null(
+            (struct request){.plain = bound.new_, .size = size});
     (void)nt;
     NEW_BODY(op_new_nothrow);
 }
 /* operator new[](size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return or_null(
+        return call_form_or_null(
             (struct request){.plain = bound.new_array, .size = size});
     (void)nt;
     NEW_BODY(op_new_array_nothrow);
@@ -307,7 +309,7 @@ OPERATOR void *N(_ZnamSt11align_val_t)(size_t size, size_t align) {
 OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return or_null((struct request){
+        return call_form_or_null((struct request){
             .aligned = bound.new_aligned, .size = size, .align = align});
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
@@ -316,7 +318,7 @@ OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
 OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return or_null((struct request){
+        return call_form_or_null((struct request){
             .aligned = bound.new_array_aligned, .size = size, .align = align});
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How exported functions are defined. TCM_EXPORT(name) is the function's name
- * in the libraries, and tcmtest_name in the renamed build, which must not
- * replace the malloc of the test program and its sanitizer.
+ * Definition of exported functions. TCM_EXPORT(name) is the function's name in
+ * the libraries, and tcmtest_name in the renamed build, which must not replace
+ * the malloc of the test program and its sanitizer.
  */
 #ifndef TCM_API_EXPORT_H
 #define TCM_API_EXPORT_H
@@ -33,18 +33,19 @@
     TCM_EXPORT(name) __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
 
 /* Makes NAME the exported function TARGET of the same file as this library
-   defines it, whatever the program's TARGET is. */
+   defines it, whatever TARGET the program has. */
 #define TCM_OWN(name, target)                                                  \
     static __typeof__(TCM_EXPORT(target)) name                                 \
         __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
 
-/* Makes NAME what TARGET is to the program: the loader binds it. */
+/* Makes NAME the function that TARGET is in the program: the loader binds it.
+ */
 #define TCM_BOUND(name, target)                                                \
     extern TCM_PUBLIC __typeof__(TCM_EXPORT(target)) name __asm__(             \
         TCM_TEXT(TCM_EXPORT(target)))
 
-/* The malloc family as this library defines it; used inside too, so that no
-   call goes through the procedure linkage table to another library's. */
+/* The malloc family as this library defines it. The library calls these, so
+   that no call goes through the procedure linkage table to another library. */
 struct mallinfo;
 struct mallinfo2;
 

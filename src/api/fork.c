@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fork takes every lock of api and core in the one order of base/lock.h, so
- * that the child finds consistent structures. Handlers of other libraries
- * allocate, join threads, or wait for locks whose holders allocate: none of
- * them may run while the locks are held. The C library runs prepare handlers in
- * reverse order of registration and the others in order, so ours must be
- * registered first (tcm_fork_handlers).
+ * Fork takes every lock of api and core in the order of base/lock.h, so that
+ * the child finds consistent structures. Handlers of other libraries allocate,
+ * join threads, or wait for locks whose holders allocate: none of them may run
+ * while the locks are held. The C library runs prepare handlers in reverse
+ * order of registration and the others in order, so ours must be registered
+ * first (tcm_fork_handlers).
  *
- * The C library's own locks: those of its streams are taken by fork after the
- * handlers, and are held by threads that allocate (getline) or wait for one
- * that does (fflush of all streams). So the list of streams is locked here
- * already, ahead of our locks.
+ * fork itself takes the locks of the C library's streams after the handlers.
+ * Threads that allocate (getline), or wait for such a thread (fflush of all
+ * streams), hold these locks. So the list of streams is locked here, before our
+ * locks.
  *
  * Signals are blocked while the locks are held: a signal handler that forks
  * would wait for its own thread. A signal handler that forks in the middle of
- * an allocation finds locks held by its own thread; it forks without taking
+ * an allocation finds locks held by its own thread. It forks without taking
  * any, which is safe only if no other thread holds one at that moment.
  */
 #include "api/export.h"
@@ -37,11 +37,11 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-/* State of the fork that this thread is in. */
+/* State of a fork by this thread. */
 static TCM_TLS uint64_t mask_before;
 static TCM_TLS bool has_locks;
 
-static void prepare(void) {
+static void before_fork(void) {
     mask_before = tcm_block_signals();
     has_locks = tcm_locks_held == 0;
     if (!has_locks)
@@ -52,7 +52,7 @@ static void prepare(void) {
     tcm_heap_fork_prepare();
 }
 
-static void parent(void) {
+static void after_fork_in_parent(void) {
     TCM_ASSERT(tcm_locks_held != 0);
     if (has_locks) {
         tcm_heap_fork_parent();
@@ -64,7 +64,7 @@ static void parent(void) {
     tcm_restore_signals(mask_before);
 }
 
-static void child(void) {
+static void after_fork_in_child(void) {
     struct tcm_thread_state *self = &tcm_self;
     TCM_ASSERT(tcm_locks_held != 0);
     if (has_locks) {
@@ -85,50 +85,50 @@ static void child(void) {
 typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
                               void *);
 
-static register_function register_after_ours;
+static register_function register_behind_ours;
 
 /*
  * pthread_atfork, which is linked into each object, calls this function. When
  * this library is preloaded, the program's libraries may register handlers
- * before our constructor runs and without having allocated; then ours are
- * registered first, from here. Weak, since a static program has the C library's
- * own.
+ * before our constructor runs and before they allocate; then this function
+ * registers ours first. Weak, since a static program has the C library's own.
  */
 TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
-    __attribute__((weak, alias("register_after_ours")));
+    __attribute__((weak, alias("register_behind_ours")));
 
-/* The C library's, that of a library behind this one which passes on, or NULL.
-   It is looked for behind this code: the name may be that of a library in
-   front, which passes on to this one. A static program has nothing behind it,
-   and the name is that of its C library. */
+/* The next __register_atfork: the C library's, or that of a library behind this
+   one which passes on. It is searched behind this code, since the name may
+   belong to a library in front, which passes on to this one. A static program
+   has nothing behind it, and the name is its C library's. NULL: there is none.
+ */
 static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);
     if (f == NULL) {
         f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
-        if (f == NULL && TCM_EXPORT(__register_atfork) != register_after_ours)
+        if (f == NULL && TCM_EXPORT(__register_atfork) != register_behind_ours)
             f = TCM_EXPORT(__register_atfork);
         tcm_store_relaxed(&next, f);
     }
     return f;
 }
 
-static int register_after_ours(void (*before)(void), void (*in_parent)(void),
-                               void (*in_child)(void), void *object) {
+static int register_behind_ours(void (*prepare)(void), void (*parent)(void),
+                                void (*child)(void), void *object) {
     tcm_fork_handlers();
     register_function *f = next_register();
-    return f != NULL ? f(before, in_parent, in_child, object) : ENOSYS;
+    return f != NULL ? f(prepare, parent, child, object) : ENOSYS;
 }
 
 /* Registered for no object, so that they outlive the library's destructor. */
 static void register_ours(void) {
     register_function *f = next_register();
     if (f != NULL)
-        f(prepare, parent, child, NULL);
+        f(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
 }
 #else
 static void register_ours(void) {
-    pthread_atfork(prepare, parent, child);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 #endif
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Birth and death of the library, and of its threads.
+ * Begin and end of the library, and of its threads.
  *
- * A thread is born with its first slow path. It ends when our key's destructor
+ * A thread begins with its first slow path. It ends when our key's destructor
  * is called for the second time: other destructors mostly run in the first
- * round, and those which allocate there find a cache. What runs later uses the
- * central lists. A thread that was born too late for two calls, or that leaves
- * without any, is ended by a thread that is born later.
+ * round, and find a cache if they allocate. Destructors that run later use the
+ * central lists. A thread that began too late for two calls, or that leaves
+ * without any, is ended by a thread that begins later.
  */
 #include "api/library.h"
 #include "api/export.h"
@@ -41,8 +41,8 @@ bool tcm_api_init(void) {
 }
 
 /* The C library makes PTHREAD_DESTRUCTOR_ITERATIONS rounds. The second call
-   comes in the second of them if the thread was born before its destructors
-   ran, in the third or fourth if it was born by one. */
+   comes in the second round if the thread began before its destructors ran, in
+   the third or fourth if a destructor began it. */
 static void thread_ends(void *state) {
     struct tcm_thread_state *self = state;
     TCM_ASSERT(self->life == TCM_THREAD_LIVE && tcm_thread_is_valid(self));
@@ -62,7 +62,8 @@ static void thread_ends(void *state) {
     TCM_ASSERT(tcm_thread_is_valid(self));
 }
 
-/* Releases what a thread left that is gone without its end. */
+/* Releases cache, stream and record of a thread that is gone without its end.
+ */
 static void end_dead_thread(void) {
     struct tcm_thread_record *dead = tcm_record_take_dead();
     if (dead == NULL)
@@ -88,7 +89,7 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         tcm_thread_set_own(self, cache);
     }
     if (self->life == TCM_THREAD_NEW) {
-        /* Live before the calls below: the C library, or a library that
+        /* Set before the calls below: the C library, or a library that
            interposes it, may allocate in them. */
         self->life = TCM_THREAD_LIVE;
         end_dead_thread();
@@ -103,13 +104,14 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
 
 /* --- Environment variables of the heap ------------------------------------ */
 
-/* doc/environment.md says what they mean and how invalid values are treated. */
+/* Their meaning, and the treatment of invalid values, is in doc/environment.md.
+ */
 #define MAX_MIB   (UINT64_MAX >> 21)
 #define MAX_RATE  1000u
 #define ONE_MILLI 1000u
 
-/* A decimal number with or without a fraction, in thousandths, at most
-   MAX_RATE. false: something else. */
+/* Parses a decimal number with or without a fraction, in thousandths, at most
+   MAX_RATE. false: TEXT is no such number. */
 static bool parse_milli(const char *text, uint32_t *milli) {
     uint32_t whole = 0, part = 0, unit = ONE_MILLI;
     bool digits = false;
@@ -130,8 +132,8 @@ static bool parse_milli(const char *text, uint32_t *milli) {
     return true;
 }
 
-/* Sets the heap as the environment says; once, in the library's constructor,
-   before which the environment need not be there. */
+/* Applies the variables to the heap. Called once, by tcm_library_begin: earlier
+   the environment may not be there. */
 static void read_settings(void) {
     struct tcm_heap_settings s;
     tcm_heap_settings(&s);

@@ -8,13 +8,14 @@
 #include "api/thread_state.h"
 #include "api/trace_hooks.h"
 
-/* Library set-up; any thread, any number of times. false: no address space for
-   a heap (yet). */
+/* Sets the library up; any thread, any number of times. false: no address space
+   for a heap (yet). */
 bool tcm_api_init(void);
 
-/* Settings and recording, from the environment: by the constructor, or earlier
-   BY_CALL for which tcm_trace_init_is_due. The second time does nothing but
-   what BY_CALL left (mtr_init). */
+/* Reads the settings in the environment, and starts a recording if one of them
+   says so. Called by the constructor, or earlier BY_CALL if
+   tcm_trace_init_is_due. A second call does only what BY_CALL left to do
+   (mtr_init). */
 void tcm_library_begin(bool by_call);
 static inline void tcm_library_begin_if_due(void) {
     if (TCM_UNLIKELY(tcm_trace_init_is_due()))
@@ -22,13 +23,13 @@ static inline void tcm_library_begin_if_due(void) {
 }
 
 /*
- * Gives the calling thread a cache if it is alive and has none, and sets the
- * library up before the first. own may stay TCM_NO_CACHE (ended thread, out of
- * memory): callers then use the central lists.
+ * Gives the calling thread a cache if it is alive and has none; sets the
+ * library up before the first one. `own` may stay TCM_NO_CACHE (ended thread,
+ * out of memory): callers then use the central lists.
  */
 TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);
 
-/* tcm_api_init for a call that is no allocation but may be recorded: a stream
+/* tcm_api_init for a call that allocates nothing but may be recorded: a stream
    needs a thread whose end is noticed. */
 static inline bool tcm_api_init_recorded(void) {
     if (!tcm_api_init())

@@ -23,7 +23,7 @@ static TCM_COLD void *slow_calloc(size_t size) {
     return p == NULL ? NULL : memset(p, 0, size);
 }
 
-/* The rest is served by who asked. */
+/* Serves no request, so that the caller takes its own slow path. */
 static TCM_ALWAYS_INLINE void *no_block(size_t size) {
     (void)size;
     return NULL;
@@ -43,7 +43,7 @@ static TCM_ALWAYS_INLINE void check_free(const void *ptr, size_t size,
         tcm_free_sized_check(ptr, size, align);
 }
 
-/* For tc_malloc_skip_new_handler. */
+/* Slow path of tc_malloc_skip_new_handler. */
 static TCM_COLD void *slow_skip(size_t size) {
     tcm_trace_from_here();
     void *p = tcm_alloc_try_slow(size, MTF_CALL_MALLOC);
@@ -126,7 +126,7 @@ TCM_ALIAS(tc_free, free);
 TCM_ALIAS(tc_cfree, cfree);
 TCM_ALIAS(tc_free_sized, free_sized);
 
-/* glibc's other names of its own functions. */
+/* Other names of glibc for its own functions. */
 TCM_ALIAS(__libc_malloc, malloc);
 TCM_ALIAS(__libc_calloc, calloc);
 TCM_ALIAS(__libc_free, free);
@@ -135,7 +135,8 @@ TCM_ALIAS(__libc_cfree, cfree);
 /* ------------------------------------------------------------------------ */
 /* Aligned members                                                           */
 
-/* The plain fast path; recording, no cache and the rest are served slowly. */
+/* The plain fast path; recording threads, threads without a cache and all other
+   cases take the slow one. */
 static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
                                             enum mtf_call call) {
     void *ptr = tcm_alloc_aligned_plain(size, align);
@@ -187,7 +188,7 @@ TCM_PUBLIC void *TCM_EXPORT(valloc)(size_t size) {
     return tcm_alloc_aligned(size, tcm_os_page_size(), MTF_CALL_VALLOC, true);
 }
 
-/* The recorded size is the one asked for; the block has whole pages. */
+/* The recorded size is the requested one; the block has whole pages. */
 TCM_PUBLIC void *TCM_EXPORT(pvalloc)(size_t size) {
     tcm_trace_from_here();
     size_t page = tcm_os_page_size();

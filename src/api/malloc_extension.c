@@ -48,7 +48,7 @@ MallocExtension_Ownership N(GetOwnership)(const void *p);
 const char *TCM_EXPORT(tc_version)(int *major, int *minor, const char **patch);
 
 /* ------------------------------------------------------------------------ */
-/* Questions                                                                */
+/* Checks and sizes of blocks                                               */
 
 TCM_PUBLIC int N(VerifyAllMemory)(void) {
     if (tcm_api_init())
@@ -64,7 +64,7 @@ TCM_ALIAS(MallocExtension_VerifyNewMemory, MallocExtension_VerifyMallocMemory);
 TCM_ALIAS(MallocExtension_VerifyArrayNewMemory,
           MallocExtension_VerifyMallocMemory);
 
-static int as_int(uint64_t n) {
+static int int_of(uint64_t n) {
     return n > INT_MAX ? INT_MAX : (int)n;
 }
 
@@ -77,10 +77,10 @@ N(MallocMemoryStats)(int *blocks, size_t *total,
                       "the caller's array is as long");
     if (tcm_api_init())
         tcm_census_blocks(&census);
-    *blocks = as_int(census.blocks);
+    *blocks = int_of(census.blocks);
     *total = census.bytes;
     for (unsigned i = 0; i < kMallocExtensionHistogramSize; i++)
-        histogram[i] = as_int(census.histogram[i]);
+        histogram[i] = int_of(census.histogram[i]);
     return 1;
 }
 
@@ -114,9 +114,9 @@ TCM_PUBLIC const char *TCM_EXPORT(tc_version)(int *major, int *minor,
 /* Figures as text for people, in the layout that programs which read        */
 /* gperftools' text expect                                                   */
 
-/* From here on a buffer gets the size classes too. */
+/* Buffers of this length or more get the size classes too. */
 #define STATS_TEXT_LONG 10000u
-/* Enough for the text without them. */
+/* Enough for the text without size classes. */
 #define STATS_TEXT_SHORT 4096u
 
 static unsigned digits_of(uint64_t n) {
@@ -126,14 +126,14 @@ static unsigned digits_of(uint64_t n) {
     return digits;
 }
 
-/* N at the right end of WIDTH characters. */
+/* Writes N at the right end of WIDTH characters. */
 static void put_number(struct tcm_fmt *f, uint64_t n, unsigned width) {
     for (unsigned used = digits_of(n); used < width; used++)
         tcm_fmt_char(f, ' ');
     tcm_fmt_u64(f, n);
 }
 
-/* BYTES in MiB, with one digit of the fraction, in WIDTH characters. */
+/* Writes BYTES in MiB, with one digit of the fraction, in WIDTH characters. */
 static void put_mib(struct tcm_fmt *f, uint64_t bytes, unsigned width) {
     uint64_t tenths = bytes / 1024 * 10 / 1024;
     TCM_ASSERT(width > 2);
@@ -144,7 +144,7 @@ static void put_mib(struct tcm_fmt *f, uint64_t bytes, unsigned width) {
 }
 
 static void bytes_line(struct tcm_fmt *f, const char *sign, uint64_t bytes,
-                       const char *what) {
+                       const char *label) {
     tcm_fmt_str(f, "MALLOC: ");
     tcm_fmt_str(f, sign);
     tcm_fmt_char(f, ' ');
@@ -152,15 +152,15 @@ static void bytes_line(struct tcm_fmt *f, const char *sign, uint64_t bytes,
     tcm_fmt_str(f, " (");
     put_mib(f, bytes, 7);
     tcm_fmt_str(f, ") ");
-    tcm_fmt_str(f, what);
+    tcm_fmt_str(f, label);
     tcm_fmt_char(f, '\n');
 }
 
-static void count_line(struct tcm_fmt *f, uint64_t n, const char *what) {
+static void count_line(struct tcm_fmt *f, uint64_t n, const char *label) {
     tcm_fmt_str(f, "MALLOC:   ");
     put_number(f, n, 12);
     tcm_fmt_str(f, "              ");
-    tcm_fmt_str(f, what);
+    tcm_fmt_str(f, label);
     tcm_fmt_char(f, '\n');
 }
 
@@ -248,7 +248,8 @@ static void put_classes(struct tcm_fmt *f, const struct tcm_heap_figures *h) {
     tcm_fmt_str(f, rule);
 }
 
-/* Into BUF of CAP bytes, at least 1; terminated, cut where it does not fit. */
+/* Writes the text into BUF of CAP bytes, at least 1; terminated, cut where it
+   does not fit. */
 static void stats_text(char *buf, size_t cap) {
     struct tcm_fmt f;
     struct tcm_heap_figures h = {0};
@@ -291,7 +292,7 @@ int TCM_EXPORT(MallocExtension_GetNumericProperty)(const char *property,
 int TCM_EXPORT(MallocExtension_SetNumericProperty)(const char *property,
                                                    size_t value);
 
-/* Where a property's value comes from; only that is read. */
+/* Source of a property's value; only that source is read. */
 enum source { FIGURES, COUNTERS, PAGES, SETTINGS, CONSTANT };
 
 union reading {
@@ -353,7 +354,7 @@ static void read_source(enum source source, union reading *r) {
         tcm_heap_settings(&r->s);
 }
 
-/* Before the heap is set up all figures are 0 anyway. */
+/* Before the heap is set up, all figures are 0. */
 TCM_PUBLIC int
 TCM_EXPORT(MallocExtension_GetNumericProperty)(const char *property,
                                                size_t *value) {
@@ -449,10 +450,10 @@ TCM_PUBLIC void N(MarkThreadBusy)(void) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* Sizes of blocks that are not made                                        */
+/* Sizes that blocks would have                                             */
 
-/* Returns the bytes of a block of SIZE bytes whose alignment is 1 << LG; 0 if
-   there can be no such block. */
+/* Bytes of a block for SIZE bytes with an alignment of 1 << LG; 0 if there can
+   be no such block. */
 static size_t block_size(size_t size, unsigned lg) {
     if (size > TCM_MAX_REQUEST || lg >= TCM_ADDRESS_BITS || !tcm_api_init())
         return 0;
@@ -466,7 +467,8 @@ static size_t block_size(size_t size, unsigned lg) {
 
 size_t TCM_EXPORT(nallocx)(size_t size, int flags);
 
-/* The low bits of the flags are the alignment, as MALLOCX_LG_ALIGN has it. */
+/* The low bits of the flags are the log2 of the alignment, as in
+   MALLOCX_LG_ALIGN. */
 TCM_PUBLIC size_t TCM_EXPORT(nallocx)(size_t size, int flags) {
     return block_size(size, (unsigned)flags & 63);
 }
@@ -493,7 +495,7 @@ TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
     if (TCM_UNLIKELY(self->life == TCM_THREAD_ENDED))
         return false;
     TCM_ASSERT(tcm_thread_is_valid(self));
-    /* A thread that never asked for memory has none either. */
+    /* A thread that never allocated has no cache either. */
     struct tcm_thread_cache *cache = self->own;
     if (cache == TCM_NO_CACHE) {
         *place = NULL;
@@ -545,7 +547,7 @@ bool TCM_EXPORT(malloc_trace_file)(char *path, size_t size);
 void TCM_EXPORT(malloc_trace_mark)(const char *text);
 
 TCM_PUBLIC bool TCM_EXPORT(malloc_trace_start)(const char *path) {
-    /* May come from a constructor that runs before ours. */
+    /* A constructor that runs before ours may call this. */
     if (!tcm_api_init())
         return false;
     tcm_trace_init(false);

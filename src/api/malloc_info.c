@@ -27,7 +27,7 @@ TCM_PUBLIC size_t TCM_EXPORT(malloc_usable_size)(void *ptr) {
     return info.size;
 }
 
-/* Free objects by where they are. */
+/* Free objects by the place they are in. */
 struct free_objects {
     uint64_t cached; /* in thread caches */
     uint64_t shared; /* in transfer caches and central lists */
@@ -46,12 +46,12 @@ static struct free_objects count_free(void) {
     return n;
 }
 
-static uint64_t at_least_0(uint64_t a, uint64_t b) {
+static uint64_t difference_or_0(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-/* arena = uordblks + fordblks, without large blocks, which count as mapped
-   ones. Thread caches stand for glibc's fast bins. */
+/* arena = uordblks + fordblks. Large blocks are not in it: they count as
+   mapped. Thread caches count as glibc's fast bins. */
 TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
     struct tcm_heap_figures f = {0};
     struct free_objects n = {0, 0};
@@ -61,7 +61,7 @@ TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
     }
     uint64_t free = f.free_pages_bytes + f.central_bytes + f.transfer_bytes +
                     f.cached_bytes;
-    uint64_t arena = at_least_0(f.heap_bytes, f.large_bytes);
+    uint64_t arena = difference_or_0(f.heap_bytes, f.large_bytes);
     struct mallinfo2 info = {
         .arena = arena,
         .ordblks = n.shared,
@@ -69,7 +69,7 @@ TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
         .hblks = f.large_blocks,
         .hblkhd = f.large_bytes,
         .fsmblks = f.cached_bytes,
-        .uordblks = at_least_0(arena, free),
+        .uordblks = difference_or_0(arena, free),
         .fordblks = free,
         .keepcost = f.free_pages_bytes,
     };
@@ -98,7 +98,7 @@ TCM_PUBLIC struct mallinfo TCM_EXPORT(mallinfo)(void) {
 
 struct mallinfo TCM_EXPORT(tc_mallinfo)(void);
 
-/* No alias: the C library's headers call the other one deprecated. */
+/* Not an alias: the C library's headers call mallinfo deprecated. */
 TCM_PUBLIC struct mallinfo TCM_EXPORT(tc_mallinfo)(void) {
     return narrow(TCM_EXPORT(mallinfo2)());
 }
@@ -130,7 +130,7 @@ TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
     if (pad != 0) {
         struct tcm_heap_figures f;
         tcm_heap_figures(&f);
-        bytes = at_least_0(f.free_pages_bytes, pad);
+        bytes = difference_or_0(f.free_pages_bytes, pad);
     }
     return tcm_heap_release(bytes) != 0;
 }
@@ -162,7 +162,7 @@ static void xml_total(struct tcm_fmt *f, const char *type, uint64_t count,
     xml_element(f, " size=\"", size, "\"/>\n");
 }
 
-/* glibc's elements, then two of our own: the library with its version, and the
+/* Elements of glibc, then two of ours: the library with its version, and the
    allocator's counters. */
 TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
     char text[4096];
@@ -176,7 +176,7 @@ TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
         n = count_free();
     }
     uint64_t shared = h.free_pages_bytes + h.central_bytes + h.transfer_bytes;
-    uint64_t arena = at_least_0(h.heap_bytes, h.large_bytes);
+    uint64_t arena = difference_or_0(h.heap_bytes, h.large_bytes);
     tcm_fmt_init(&f, text, sizeof(text));
     tcm_fmt_str(&f, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n"
                     "</sizes>\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inline fast paths of allocation and free, plain and traced. What they do
- * not serve goes to the slow functions of alloc_slow.h.
+ * The inline fast paths of allocation and free, plain and traced. All other
+ * calls go to the slow functions of alloc_slow.h.
  *
  *   malloc --small, plain?--> pop --empty--> tcm_alloc_slow
  *      \--else--> plain: pop of a larger class --none--> tcm_alloc_slow
@@ -11,10 +11,10 @@
  *          \----> traced: event + push --anything rare--> tcm_free_slow
  *
  * The traced path costs the plain one nothing: the branch to it is a compare
- * that is needed anyway (thread_state.h). What "else" leads to is called "far"
- * here. It stands behind the plain path in the same function, whose registers
- * it goes on with, but for sized frees and calloc, whose plain path it would
- * make longer.
+ * that is needed anyway (thread_state.h). The code behind "else" is called
+ * "far" here. It follows the plain path in the same function and goes on with
+ * its registers; for sized frees and calloc, whose plain path it would make
+ * longer, it is a function of its own.
  *
  * tests/integration/allocator/fast_path.sh counts the instructions of both
  * plain paths.
@@ -36,8 +36,9 @@ static inline bool tcm_class_is(const void *ptr, uint64_t scaled) {
 }
 
 #if TCM_TRACING
-/* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is
-   the scaled class of SIZE. In the tail of the function that CALLER called. */
+/* Traced fast path of a plain allocation; SLOW serves all other cases. SCALED
+   is the scaled class of SIZE. It stands in the tail of the exported function,
+   so the return address is its caller. */
 static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
                                                 enum mtf_call call,
                                                 void *(*slow)(size_t)) {
@@ -45,7 +46,8 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
     struct tcm_thread_cache *cache = tcm_self.own;
     struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
     void *ptr = entry->ptr;
-    /* pos at limit: no room, no token, not recording, called by the saver. */
+    /* pos at limit: no room or no token is left, nothing is recorded, or the
+       saver calls. */
     if (TCM_UNLIKELY(t->pos >= tcm_load_folded(&t->limit) || ptr == NULL))
         return slow(size);
     TCM_ASSERT(cache->want_words && entry->word != NULL);
@@ -64,10 +66,10 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
 }
 
 /*
- * The traced fast path of a free of a block in the first range; false: it is
- * served slowly, or the thread does not record. SIZED: the caller claims CLAIM,
- * a scaled class, for the block. No check for a double free: the word of a free
- * block is marked, and so below all tokens.
+ * Traced fast path of a free of a block in the first range. false: the block
+ * must be freed slowly, or the thread does not record. SIZED: the caller states
+ * CLAIM, a scaled class, for the block. No check for a double free is needed:
+ * the word of a free block is marked, and so below all tokens.
  */
 static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
                                                   bool sized, uint64_t claim) {
@@ -98,8 +100,8 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     top->word = word;
     TCM_FORGET(scaled);
     tcm_bin_at(cache, scaled)->top = top + 1;
-    /* Last, so that its rare half is no more than a jump. Others see the block
-       only through this thread's slow path, which comes later. */
+    /* Last, so that its rare half is no more than a jump. Other threads see the
+       block only after a slow path of this thread, which comes later. */
     mtr_put_free(t, token);
     return true;
 }
@@ -131,8 +133,8 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_sized(void *ptr, size_t size,
 }
 #endif
 
-/* The plain path of a request below the cache's alloc_limit. FAR serves the
-   others, SLOW when the bin is empty. */
+/* Plain path of a request below the cache's alloc_limit. FAR serves the others,
+   SLOW an empty bin. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
                                               void *(*slow)(size_t)) {
     struct tcm_thread_cache *cache = tcm_self.own;
@@ -150,7 +152,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
     return ptr;
 }
 
-/* Body of FAR: a small request is only sent here when the plain path is not in
+/* Body of FAR. A small request comes here only when the plain path is not in
    use. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
                                              void *(*slow)(size_t)) {
@@ -169,8 +171,8 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
     return ptr;
 }
 
-/* The plain path of an aligned request; ALIGN: a power of two. NULL: to be
-   served slowly. */
+/* Plain path of an aligned request; ALIGN: a power of two. NULL: the request
+   must be served slowly. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
                                                        size_t align) {
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
@@ -184,9 +186,8 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
     return ptr;
 }
 
-/* The plain path of a free of a block in the first range. FAR serves the
-   others. BASE: tcm_class_map_base, or TCM_NO_BASE, with which FAR serves
-   all. */
+/* Plain path of a free of a block in the first range. FAR serves the others.
+   BASE: tcm_class_map_base, or TCM_NO_BASE, with which FAR serves all. */
 static TCM_ALWAYS_INLINE void tcm_free_path(uintptr_t base, void *ptr,
                                             void (*far)(void *),
                                             void (*slow)(void *)) {
@@ -201,17 +202,17 @@ static TCM_ALWAYS_INLINE void tcm_free_path(uintptr_t base, void *ptr,
         slow(ptr);
 }
 
-/* Body of FAR. The rest is a function of its own, so that the traced path has
-   no register to keep for it. */
+/* Body of FAR. Other frees go to a function, so that the traced path has no
+   register to keep for them. */
 static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
     if (TCM_UNLIKELY(!tcm_traced_free(ptr, call)))
         tcm_free_elsewhere(ptr, call);
 }
 
 /*
- * The path of a sized free. The block's class is always looked up: that takes
- * no more instructions than finding it by SIZE, and a free with a wrong size
- * frees the right block, traced or not.
+ * Path of a sized free. The block's class is always looked up: that takes no
+ * more instructions than finding it by SIZE, and a free with a wrong size frees
+ * the right block, traced or not.
  */
 static TCM_ALWAYS_INLINE void
 tcm_free_sized_path(uintptr_t base, void *ptr, size_t size,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Catching in C. A function whose frame description names a personality of ours
- * is, to the unwinder, one with a handler: the personality claims every
- * exception in the search phase, and in the cleanup phase, when all frames
- * below are gone, jumps back into the function, which ends the exception with
- * libstdc++'s functions. No table of call sites is needed, because the function
- * makes one call that can throw; and no function of the unwinder is called, so
- * its library need not be linked either.
+ * Catching in C: to the unwinder, a function has a handler if its frame
+ * description names a personality routine. Ours claims every exception in the
+ * search phase; in the cleanup phase, when all frames below are gone, it jumps
+ * back into the function, which ends the exception with functions of libstdc++.
+ * No table of call sites is needed, because the function makes one call that
+ * can throw. No function of the unwinder is called, so its library need not be
+ * linked either.
  */
 #include "api/new_handler.h"
 #include "api/export.h"
@@ -27,7 +27,7 @@ extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 extern void *__cxa_begin_catch(void *exception) __attribute__((weak));
 extern void __cxa_end_catch(void) __attribute__((weak));
 
-/* A call that may throw, by this thread, the innermost first. */
+/* A call that may throw, of this thread; the innermost is first. */
 struct catcher {
     struct catcher *outer;
     struct _Unwind_Exception *caught;
@@ -35,18 +35,19 @@ struct catcher {
 };
 
 static TCM_TLS struct catcher *catchers;
-static TCM_TLS bool looking;
+static TCM_TLS bool in_look_up;
 
 /*
- * NAME of a libstdc++ that was loaded after this library. A failed look-up
- * allocates, for dlerror; when that fails too it must not look again.
+ * Function NAME of a libstdc++ that was loaded after this library; NULL: none.
+ * A failed look-up allocates, for dlerror; if that allocation fails too, there
+ * must be no second look-up.
  */
 static void *look_up(const char *name) {
-    if (looking)
+    if (in_look_up)
         return NULL;
-    looking = true;
+    in_look_up = true;
     void *found = dlsym(RTLD_DEFAULT, name);
-    looking = false;
+    in_look_up = false;
     return found;
 }
 
@@ -91,8 +92,8 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
                                           struct _Unwind_Context *context)
     __attribute__((used, visibility("hidden")));
 
-/* Called by the unwinder for tcm_call_catching's frame, by name from there. A
-   cancelled thread is not stopped: it goes on unwinding. */
+/* Personality routine of tcm_call_catching, which names it. A thread that is
+   being cancelled is not stopped: it goes on unwinding. */
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
                                           _Unwind_Exception_Class size_class,
                                           struct _Unwind_Exception *exception,
@@ -111,7 +112,7 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
 
 TCM_NOINLINE bool tcm_call_catching(void (*call)(void *), void *argument) {
     struct catcher catcher = {.outer = catchers};
-    /* 0x1b: an offset of four bytes from its place */
+    /* 0x1b: encoded as an offset of four bytes from its place */
     __asm__ volatile(".cfi_personality 0x1b, tcm_catch_personality");
     if (_setjmp(catcher.place) == 0) {
         catchers = &catcher;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out of memory: the new-handler of C++, which the operators new call and, in
- * new mode (tc_set_new_mode), malloc and its family; and std::bad_alloc. This
- * library does not link libstdc++: it uses the program's, if that has one.
+ * The new-handler and std::bad_alloc of C++, for calls that are out of memory:
+ * those of operator new and, in new mode (tc_set_new_mode), of malloc and its
+ * family. This library does not link libstdc++: it uses the program's, if there
+ * is one.
  *
  * Threads: any. Callers hold no lock and have left the recorder: a handler is
  * the program's code and may allocate, free and throw.
@@ -13,18 +14,18 @@
 #include "base/compiler.h"
 
 /*
- * Calls the current new-handler. false: there is none, or it threw and CATCHES
- * is true, in which case the exception has been ended. Without CATCHES an
- * exception passes through the caller.
+ * Calls the current new-handler. false: there is none, or CATCHES is true and
+ * it threw; the exception has been ended. Without CATCHES an exception passes
+ * through the caller.
  */
 bool tcm_new_handler_call(bool catches);
 
-/* CALL(ARGUMENT). false: it threw; the exception has been ended. */
+/* Calls CALL(ARGUMENT). false: it threw; the exception has been ended. */
 bool tcm_call_catching(void (*call)(void *), void *argument);
 
 TCM_NORETURN void tcm_throw_bad_alloc(void);
 
-/* True when malloc and its family call the handler too. */
+/* True if malloc and its family call the handler too. */
 bool tcm_new_mode(void);
 
 #endif

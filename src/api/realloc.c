@@ -25,12 +25,12 @@
 #include <string.h>
 
 /* From this size on, the room behind a block is whole pages of the system,
-   mostly without memory until the block grows into them. */
+   which mostly have no memory until the block grows into them. */
 #define ROOM_IS_UNTOUCHED 4096
 
-/* A block that realloc makes longer than this gets pages of its own, even where
+/* A block that realloc makes longer than this gets pages of its own, even if
    there is a size class for it: such a block can grow in place, and copying
-   this much costs more than asking the page heap. The bound is higher for a
+   this much costs more than a call of the page heap. The bound is higher for a
    block with room for many small steps, which is seldom copied. */
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)64 << 10)
@@ -51,8 +51,8 @@ static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
     return size > OWN_PAGES ? SHRINKS : MUST_MOVE;
 }
 
-/* The size to give a block of OLD bytes that moves or grows to SIZE. Growth by
-   less than a quarter is taken for the first of many such steps. */
+/* Size for a block of OLD bytes that moves or grows to SIZE. Growth by less
+   than a quarter is taken for the first of many such steps. */
 static size_t roomy_size(size_t old, size_t size) {
     size_t step, roomy;
     if (size <= old || tcm_add_overflows(old, old / 4, &step) || step <= size)
@@ -74,7 +74,7 @@ static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
                           tcm_block_word(ptr, true), false);
 }
 
-/* False: the block must move. */
+/* Resizes the block in place. false: it must move. */
 static bool resize_in_place(struct mtr_thread *trace, void *ptr,
                             const struct tcm_block_info *info, size_t size,
                             enum mtf_call call) {
@@ -86,7 +86,7 @@ static bool resize_in_place(struct mtr_thread *trace, void *ptr,
         tcm_trace_present(trace, ptr, info);
         record_in_place(trace, ptr, size, call);
         tcm_trace_gives(trace);
-        /* If the tail cannot be given back, the block is merely roomy. */
+        /* If the tail cannot be returned, the block is merely roomy. */
         (void)tcm_large_resize(info->span, size);
         return true;
     case MAY_GROW:
@@ -146,9 +146,9 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
 }
 
 /*
- * A realloc of what is no block in use, of which INFO was told, and which is
- * recorded: a new block gets what there is of the contents, and nothing is
- * freed. NULL: there is nothing to be read.
+ * Recorded realloc of PTR, which INFO describes and which is no block in use: a
+ * new block gets the contents that exist, and nothing is freed. NULL: nothing
+ * can be read, or out of memory.
  */
 static void *copy_wrong(struct tcm_thread_state *self, struct mtr_thread *trace,
                         const void *ptr, const struct tcm_block_info *info,
@@ -171,7 +171,8 @@ static void *copy_wrong(struct tcm_thread_state *self, struct mtr_thread *trace,
     return to.ptr;
 }
 
-/* Small blocks are known by their page's entry alone, without their span. */
+/* Describes the block at PTR. Small blocks are known by their page's entry
+   alone, without their span. */
 static struct tcm_block_info block_of(const void *ptr) {
     unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     if (TCM_UNLIKELY(size_class == 0))
@@ -182,9 +183,9 @@ static struct tcm_block_info block_of(const void *ptr) {
 }
 
 /* Stops the program unless INFO describes PTR as a block in use. */
-static void need_block_in_use(struct tcm_thread_state *self,
-                              const struct mtr_thread *trace, const void *ptr,
-                              const struct tcm_block_info *info) {
+static void check_block_in_use(struct tcm_thread_state *self,
+                               const struct mtr_thread *trace, const void *ptr,
+                               const struct tcm_block_info *info) {
     if (TCM_LIKELY(tcm_block_is_in_use(info)))
         return;
     if (trace != NULL)
@@ -192,7 +193,7 @@ static void need_block_in_use(struct tcm_thread_state *self,
     tcm_block_refuse_realloc(info, ptr);
 }
 
-/* One attempt. FAILS: it is the last one, so a failure is recorded. */
+/* One attempt. FAILS: it is the last one, whose failure is recorded. */
 static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
                           bool fails) {
     struct tcm_thread_state *self = &tcm_self;
@@ -208,14 +209,14 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
     }
     void *result = ptr;
     if (trace != NULL) {
-        struct tcm_block_info looked_at = tcm_block_info(ptr);
-        if (tcm_trace_refuses(self, &trace, call, ptr, &looked_at)) {
-            result = copy_wrong(self, trace, ptr, &looked_at, size, call);
+        struct tcm_block_info full_info = tcm_block_info(ptr);
+        if (tcm_trace_refuses(self, &trace, call, ptr, &full_info)) {
+            result = copy_wrong(self, trace, ptr, &full_info, size, call);
             tcm_trace_leave(self);
             return result;
         }
     }
-    need_block_in_use(self, trace, ptr, &info);
+    check_block_in_use(self, trace, ptr, &info);
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);
         if (result == NULL) {
@@ -260,7 +261,7 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
         return NULL;
     }
     if (info.kind != TCM_BLOCK_PRIVATE)
-        need_block_in_use(self, trace, ptr, &info);
+        check_block_in_use(self, trace, ptr, &info);
     if (trace != NULL) {
         tcm_trace_present(trace, ptr, &info);
         tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
@@ -272,8 +273,8 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     return NULL;
 }
 
-/* Stream, call and old block of a realloc that is recorded on the fast path; T
-   is NULL on the plain one. */
+/* Stream, call and old block of a realloc on the fast path; T is NULL on the
+   plain path. */
 struct recorded {
     struct mtr_thread *t;
     enum mtf_call call;
@@ -281,9 +282,9 @@ struct recorded {
 };
 
 /*
- * The fast path: a small block that stays, or moves between two small classes
- * of this thread's cache. NULL: served slowly. Fast and slow paths choose the
- * same size for a block.
+ * Fast path: a small block that stays, or moves between two small classes of
+ * this thread's cache. NULL: the slow path must serve the call. Fast and slow
+ * paths choose the same size for a block.
  */
 static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
                                              size_t size,
@@ -330,8 +331,8 @@ static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
 }
 
 #if TCM_TRACING
-/* Bytes that a first varint can take; behind it there must be room for another
-   event. */
+/* Bytes that the first varint of a realloc can take; behind it there must be
+   room for another event. */
 #define FIRST_BYTES 8
 
 static TCM_ALWAYS_INLINE void *
@@ -349,7 +350,7 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
         const uint8_t *pos = r.t->pos;
         int64_t site = sites->walks ? mts_walk_inside(sites, caller)
                                     : mts_known(sites, caller);
-        /* Finding it may have allocated. */
+        /* Finding the site may have allocated. */
         if (site <= MTF_SITE_NONE || r.t->pos != pos || tcm_self.trace != r.t)
             return NULL;
         mtr_put_site(r.t, sites, (uint32_t)site);
@@ -364,7 +365,7 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
 }
 #endif
 
-/* In the tail of the exported function. */
+/* Stands in the tail of the exported function. */
 static TCM_NOINLINE void *realloc_far(void *ptr, size_t size,
                                       enum mtf_call call) {
     if (TCM_UNLIKELY(ptr == NULL)) {
@@ -398,8 +399,8 @@ TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
     return realloc_any(ptr, size, MTF_CALL_REALLOC);
 }
 
-/* A program that has a realloc of its own gets that by reallocarray, too. In a
-   variable, which the loader fills in. */
+/* If the program has a realloc of its own, reallocarray calls that. The loader
+   fills in the variable. */
 TCM_OWN(own_realloc, realloc);
 TCM_BOUND(bound_realloc, realloc);
 static void *(*const bound)(void *, size_t) = bound_realloc;
@@ -407,12 +408,13 @@ static void *(*const bound)(void *, size_t) = bound_realloc;
 TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
     size_t bytes;
     if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes)))
-        bytes = SIZE_MAX; /* refused there, with the old token recorded */
-    void *(*theirs)(void *, size_t) = bound;
-    /* Else a compiler may hold that two names are two functions. */
-    TCM_FORGET(theirs);
-    if (TCM_UNLIKELY(theirs != own_realloc))
-        return theirs(ptr, bytes);
+        bytes =
+            SIZE_MAX; /* refused by realloc_any, which records the old token */
+    void *(*program_realloc)(void *, size_t) = bound;
+    /* Without this a compiler may assume that two names are two functions. */
+    TCM_FORGET(program_realloc);
+    if (TCM_UNLIKELY(program_realloc != own_realloc))
+        return program_realloc(ptr, bytes);
     return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
 }
 

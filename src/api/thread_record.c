@@ -7,18 +7,18 @@
 
 #include <linux/futex.h>
 
-/* Records looked at when a thread is born. A birth adds one, so looking at two
-   catches up with any number of dead. */
-#define LOOKS 2u
+/* Records checked when a thread begins, which adds one: checking two catches up
+   with any number of dead threads. */
+#define RECORDS_CHECKED 2u
 
 static struct tcm_lock lock = TCM_LOCK_INIT(TCM_RANK_API);
 static struct tcm_dlist records = {&records, &records};
-static struct tcm_dlist *next_look = &records;
+static struct tcm_dlist *last_checked = &records;
 static struct tcm_pool pool = TCM_POOL_INIT(sizeof(struct tcm_thread_record));
 
 /* Makes the calling thread the mutex's holder. With a C library other than
-   glibc the dead are not found. */
-static void become_owner(struct tcm_thread_record *record) {
+   glibc, dead threads are not found. */
+static void lock_alive(struct tcm_thread_record *record) {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
@@ -35,22 +35,22 @@ struct tcm_thread_record *tcm_record_add(void) {
         return NULL;
     record->cache = NULL;
     record->trace = NULL;
-    become_owner(record);
+    lock_alive(record);
     tcm_lock(&lock);
     tcm_dlist_push_back(&records, &record->link);
     tcm_unlock(&lock);
     return record;
 }
 
-static void take_out(struct tcm_thread_record *record) {
+static void remove_record(struct tcm_thread_record *record) {
     tcm_lock_assert_held(&lock);
-    if (next_look == &record->link)
-        next_look = next_look->prev;
+    if (last_checked == &record->link)
+        last_checked = last_checked->prev;
     tcm_dlist_remove(&record->link);
 }
 
 /*
- * True if the kernel has marked the mutex, whose word is read directly:
+ * True if the kernel has marked the mutex. Reads the mutex's word directly:
  * pthread_mutex_trylock may be another library's, which allocates or takes
  * locks, while our lock is held. Acquire: the dead thread's stores are seen.
  */
@@ -74,7 +74,7 @@ void tcm_record_free(struct tcm_thread_record *record) {
 
 void tcm_record_remove(struct tcm_thread_record *record) {
     tcm_lock(&lock);
-    take_out(record);
+    remove_record(record);
     tcm_unlock(&lock);
     TCM_ASSERT(!is_dead(record));
     pthread_mutex_unlock(&record->alive);
@@ -84,16 +84,16 @@ void tcm_record_remove(struct tcm_thread_record *record) {
 struct tcm_thread_record *tcm_record_take_dead(void) {
     struct tcm_thread_record *dead = NULL;
     tcm_lock(&lock);
-    for (unsigned i = 0; i < LOOKS && dead == NULL; i++) {
-        next_look = next_look->next;
-        if (next_look == &records)
-            next_look = next_look->next;
-        if (next_look == &records)
+    for (unsigned i = 0; i < RECORDS_CHECKED && dead == NULL; i++) {
+        last_checked = last_checked->next;
+        if (last_checked == &records)
+            last_checked = last_checked->next;
+        if (last_checked == &records)
             break;
         struct tcm_thread_record *record =
-            TCM_CONTAINER_OF(next_look, struct tcm_thread_record, link);
+            TCM_CONTAINER_OF(last_checked, struct tcm_thread_record, link);
         if (is_dead(record)) {
-            take_out(record);
+            remove_record(record);
             dead = record;
         }
     }
@@ -110,8 +110,8 @@ void tcm_record_fork_parent(void) {
     tcm_unlock(&lock);
 }
 
-/* The mutexes of the other records name threads that this process never had,
-   and OWN's the parent's thread. */
+/* The mutexes of the other records name threads that this process never had;
+   that of OWN names the parent's thread. */
 void tcm_record_fork_child(struct tcm_thread_record *own) {
     tcm_lock_assert_held(&lock);
     while (records.next != &records) {
@@ -121,10 +121,10 @@ void tcm_record_fork_child(struct tcm_thread_record *own) {
         if (record != own)
             tcm_pool_put(&pool, record);
     }
-    next_look = &records;
+    last_checked = &records;
     if (own != NULL) {
         own->trace = NULL;
-        become_owner(own);
+        lock_alive(own);
         tcm_dlist_push_back(&records, &own->link);
     }
     tcm_unlock(&lock);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of threads, in memory that outlives them, by which other threads
- * release what a dead one left. Some threads end without running our key's
- * destructor: those that leave by the raw system call, and those whose state is
- * set up in the last round of destructors, when our key is no longer looked at.
+ * Records of threads, in memory that outlives the threads. By its record, other
+ * threads release the cache and stream of a thread that ended without running
+ * our key's destructor: by the raw system call, or because its state was set up
+ * in the last round of destructors, after that of our key.
  *
  * Each record has a robust mutex that its thread holds all its life. The kernel
- * marks it when the thread is gone, for whatever reason; threads that start
- * later see the mark and release what is left. That takes no system call and no
- * access to the memory of the thread, which may be unmapped or another's.
+ * marks the mutex when the thread is gone, for whatever reason; threads that
+ * start later see the mark and release cache and stream. That takes no system
+ * call and no access to the memory of the thread, which may be unmapped or
+ * belong to another thread.
  *
- * Invariants: a record is in the list until it is taken out by its own thread
- * or by a thread that found the mutex's owner dead.
+ * Invariants: a record is in the list until its own thread removes it, or a
+ * thread that found the mutex's owner dead.
  *
  * Threads: the list has a lock. cache and trace are written by the owner;
  * others read them after the owner's death, which the mutex orders.
@@ -34,15 +35,16 @@ struct tcm_thread_record {
     struct mtr_thread *trace;       /* its stream, or NULL */
 };
 
-/* A record of the calling thread. NULL: no memory. */
+/* Adds a record of the calling thread. NULL: no memory. */
 struct tcm_thread_record *tcm_record_add(void);
-/* The calling thread is done with RECORD. */
+/* Removes and frees RECORD, the calling thread's. */
 void tcm_record_remove(struct tcm_thread_record *record);
-/* The record of a thread that is gone, taken out of the list, or NULL. Looks at
-   two records a call, in turn; one is added a call, so the dead do not pile
-   up. */
+/* Removes the record of a dead thread from the list and returns it; NULL: none
+   found. Checks two records a call, in turn. A thread adds one record a call,
+   so dead ones do not accumulate. */
 struct tcm_thread_record *tcm_record_take_dead(void);
-/* Frees such a record, once nothing of its thread is left. */
+/* Frees a record of tcm_record_take_dead, after cache and stream were released.
+ */
 void tcm_record_free(struct tcm_thread_record *record);
 
 /* Around fork; OWN: the record of the child's only thread, or NULL. */

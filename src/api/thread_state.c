@@ -23,10 +23,10 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
     if (cache != TCM_NO_CACHE && !cache->want_words &&
         tcm_trace_uses_words(self))
         tcm_cache_want_words(cache, true);
-    tcm_thread_put_back(self);
+    tcm_thread_resume_plain(self);
 }
 
-void tcm_thread_put_back(struct tcm_thread_state *self) {
+void tcm_thread_resume_plain(struct tcm_thread_state *self) {
     struct tcm_thread_cache *cache = self->own;
     TCM_ASSERT(self == &tcm_self);
     if (cache == TCM_NO_CACHE)
@@ -35,15 +35,16 @@ void tcm_thread_put_back(struct tcm_thread_state *self) {
         tcm_cache_shut(cache);
         return;
     }
-    /* The plain path will push without words. */
+    /* The plain path pushes without words. */
     if (tcm_object_words && cache->want_words)
         tcm_cache_want_words(cache, false);
-    /* Open already: had a starter shut it, we would see 0. */
+    /* Open already: if a starter had shut it, this would read 0. */
     if (tcm_cache_is_open(cache))
         return;
-    /* The stores come before the second look in the single order of seq_cst
-       operations; a starter sets the flag before it shuts caches. So we see its
-       flag, or its stores replace ours. */
+    /* In the single order of seq_cst operations the stores of tcm_cache_open
+       come before this second check, and a starter sets its flag before it
+       shuts caches. So either the check sees the flag, or the starter's stores
+       come after ours. */
     tcm_cache_open(cache);
     if (tcm_trace_is_recording())
         tcm_cache_shut(cache);

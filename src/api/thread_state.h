@@ -5,22 +5,22 @@
  *
  *   own     the cache attached to the thread
  *   trace   the thread's stream, or mtr_no_thread
- *   record  the thread as others know it (thread_record.h)
+ *   record  what other threads know of the thread (thread_record.h)
  *
- * The two plain paths must compare a size with the largest of the table, and
- * the number of a page with the largest of the range, in any case. While a
- * thread records, its cache is shut (core/thread_cache.h): no request is below
- * the cache's limit and no page among its pages, so these compares lead to the
- * traced or the slow path, and a state that is off costs nothing. The stand-in
- * of a thread without a cache is always shut.
+ * The two plain paths must compare a size with the largest of the table, and a
+ * page number with the largest of the range, in any case. While a thread
+ * records, its cache is shut (core/thread_cache.h): no size is below the
+ * cache's limit and no page below its number of pages. So these compares lead
+ * to the traced or the slow path, and recording costs nothing while it is off.
+ * The stand-in of a thread without a cache is always shut.
  *
  * Invariants: own is never NULL (TCM_NO_CACHE stands in). trace->limit != 0
  * implies that own wants words.
  *
- * Threads: the owner alone. A thread that starts a recording shuts the
- * caches (tracer/recording.h), not these states: a cache's memory stays when
- * its thread ends without notice, while its thread-local storage may be
- * unmapped or another thread's.
+ * Threads: only the owner. A thread that starts a recording shuts the caches
+ * (tracer/recording.h) and does not touch these states: the memory of a cache
+ * stays when its thread ends without notice, while the thread's thread-local
+ * storage may be unmapped or belong to another thread.
  *
  * Total size stays below 128 bytes, so that a library loaded by dlopen finds
  * room in the static thread-local block.
@@ -52,8 +52,8 @@ struct tcm_thread_state {
     struct mtr_thread *trace;
     struct tcm_thread_cache *saved_own; /* while in recorder code */
     struct mtr_thread *saved_trace;
-    uintptr_t caller;       /* where the call returns to; tcm_trace_from_here */
-    uint32_t late_id;       /* the thread's id after its end */
+    uintptr_t caller; /* return address of the call; tcm_trace_from_here */
+    uint32_t late_id; /* the thread's id after its end */
     uint16_t private_depth; /* > 0: in recorder code, served by the arena */
 #endif
     uint8_t life;
@@ -102,7 +102,8 @@ static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
 /* Attaches CACHE (or TCM_NO_CACHE) as own, with words if the thread records. */
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache);
-/* Leaves own to the caller: TCM_NO_CACHE takes its place. */
+/* Detaches `own` from the state: TCM_NO_CACHE takes its place, and the cache is
+   the caller's. */
 static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
     TCM_ASSERT(self == &tcm_self);
     self->own = TCM_NO_CACHE;
@@ -123,8 +124,8 @@ static inline bool tcm_thread_is_valid(const struct tcm_thread_state *self) {
             (self->record == NULL || self->record->cache == self->own));
 }
 
-/* Lets the plain paths use own again, unless a recording is on. */
-void tcm_thread_put_back(struct tcm_thread_state *self);
+/* Lets the plain paths use `own` again, unless a recording is on. */
+void tcm_thread_resume_plain(struct tcm_thread_state *self);
 
 /* True when the plain paths are in use. */
 static TCM_ALWAYS_INLINE bool

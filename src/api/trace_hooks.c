@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hooks of the tracing library: from object words to tokens, from a thread's
- * state to its stream, and what the recorder asks of the allocator.
+ * state to its stream, and the functions that the recorder calls (mtr_host).
  *
- * A free takes the token out of its word (reads it, marks the word). A token
- * below the recording's first one is none: the block was made while not
- * recording. A word marked with a token of the recording is that of a block
- * that was freed and not allocated since: each allocation of a recorded thread
- * replaces the word, and so does each that is not recorded while a recording is
- * on (tcm_trace_forget). What plain paths hand out was marked by an earlier
- * recording, if at all.
+ * A free takes the token out of its word: it reads the token and marks the
+ * word. A value below the recording's first token is no token: the block was
+ * made while not recording. A word that is marked with a token of the recording
+ * belongs to a block that was freed and not allocated since: each allocation of
+ * a recorded thread replaces the word, and so does each allocation that is not
+ * recorded while a recording is on (tcm_trace_forget). Words of blocks that
+ * plain paths hand out were marked by an earlier recording, if at all.
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
@@ -19,7 +19,8 @@
 #include "core/page_map.h"
 #include "core/size_class.h"
 
-/* The record names no stream while the recorder may give it to another. */
+/* mtr_enter for the calling thread. Its record names no stream meanwhile,
+   because the recorder may give the stream to another thread. */
 static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
     struct tcm_thread_record *record = self->record;
     if (record == NULL)
@@ -46,17 +47,17 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
     /* The stream may be left from an earlier recording, and a child may have
-       been forked without handlers: the recorder finds out. */
+       been forked without handlers: the recorder detects both. */
     if (tcm_trace_is_recording() || self->trace != &mtr_no_thread ||
         tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->known) == 0)
         t = enter_recorder(self);
     else
         self->trace = &mtr_no_thread;
     if (t == NULL) {
-        tcm_thread_put_back(self);
+        tcm_thread_resume_plain(self);
         return NULL;
     }
-    /* A starter switches off malloc's plain path, then free's. Between the two
+    /* A starter switches off malloc's plain path, then free's. Between the two,
        a block freed on the plain path would lie in the cache without its word
        when the traced path takes it out. */
     leave_plain(self);
@@ -66,8 +67,10 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     return t;
 }
 
-/* Finding lines may allocate. So T is entered again after it; one past its end
-   is locked, and runs no interpreter any more. */
+/* Finds the call site of an allocation and enters it into T. Finding lines may
+   allocate, so T is entered again after it; a stream of a thread past its end
+   is locked, and runs no interpreter any more. NULL: the call is not recorded.
+ */
 static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
                                       struct mtr_thread *t, uintptr_t caller,
                                       size_t size) {
@@ -80,8 +83,8 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
         key = mts_key(sites, caller);
         if (has_lines)
             t = tcm_trace_enter(self);
-        /* Another recording is on, or none: SITES, with the lines that were
-           found, may be another thread's. */
+        /* If another recording is on, or none, SITES may be another thread's,
+           with the lines that were found. */
         if (t == NULL || t->cold->session != session)
             key = caller;
     }
@@ -91,7 +94,7 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
     if (good)
         return t;
     tcm_trace_leave(self);
-    tcm_thread_put_back(self);
+    tcm_thread_resume_plain(self);
     return NULL;
 }
 
@@ -110,11 +113,12 @@ struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self) {
         mtr_site_enter_free(t))
         return t;
     tcm_trace_leave(self);
-    tcm_thread_put_back(self);
+    tcm_thread_resume_plain(self);
     return NULL;
 }
 
-/* Three events: they end within MTR_BUFFER_SLACK of limit. */
+/* Allocates and records with SITE. Three events: they end within
+   MTR_BUFFER_SLACK of limit. */
 static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
                                                enum mtf_call call,
                                                uint32_t site) {
@@ -130,9 +134,9 @@ static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
     return ptr;
 }
 
-/* Allocates and records with a site that is more than a caller: a stack is
-   walked from the frame of this function, which takes the place of the exported
-   one's. */
+/* Allocates and records with a site that is more than a caller. The stack is
+   walked from the frame of this function, which is in place of the exported
+   function's. */
 static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
                                        enum mtf_call call, uintptr_t caller,
                                        void *(*slow)(size_t)) {
@@ -140,16 +144,16 @@ static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
     const uint8_t *pos = t->pos;
     int64_t site =
         mts_walk(t->cold->sites, size, caller, __builtin_frame_address(0));
-    /* Finding it may have allocated: no room or block is left. It may have
+    /* The walk may have allocated: then room or block may be gone. It may have
        slept, too, and the end of a recording does not wait for a thread that
-       does: so the limit is looked at once more. */
+       sleeps: so the limit is read once more. */
     if (TCM_UNLIKELY(site == MTS_NOT_KNOWN || t->pos != pos ||
                      tcm_self.trace != t || pos >= tcm_load_relaxed(&t->limit)))
         return slow(size);
     return put_sited_alloc(size, scaled, call, (uint32_t)site);
 }
 
-/* Others are called in the tail: SLOW notes where this function returns to. */
+/* All calls are in the tail: SLOW notes the return address of this function. */
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t)) {
     struct mts_thread *sites = tcm_self.trace->cold->sites;
@@ -173,7 +177,7 @@ static void set_word(uint64_t *word, uint64_t token) {
         *word = token;
 }
 
-/* The token in WORD, taken out; 0 if the block was made while not recording. */
+/* Takes the token out of WORD; 0 if the block was made while not recording. */
 static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
     if (word == NULL)
         return 0;
@@ -186,7 +190,7 @@ static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
     return token;
 }
 
-/* A call that is dropped, counted; its block gets no token. */
+/* True if the call is dropped: it is counted, and its block gets no token. */
 static bool is_dropped(struct mtr_thread *t, uint64_t *new_word) {
     if (TCM_LIKELY(!mtr_drops(t)))
         return false;
@@ -217,7 +221,7 @@ void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
     }
 }
 
-/* A word above the bound is in the block's span, and nobody makes one. */
+/* The word of a block above the bound is in its span's record, so it exists. */
 void tcm_trace_present(struct mtr_thread *t, const void *ptr,
                        const struct tcm_block_info *info) {
     size_t present;
@@ -251,15 +255,16 @@ void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
         mtr_put_free_size(t, call, token, size);
 }
 
-/* Fault of a pointer that is freed or resized, and the block that it is in. */
+/* Fault of a pointer that is freed or resized, and the block that it belongs
+   to. */
 struct wrong {
-    enum mtf_wrong what; /* 0: nothing is known to be */
+    enum mtf_wrong kind; /* 0: no fault is known */
     uint64_t token;      /* 0: not known */
     uint64_t value;
 };
 
-static struct wrong wrong_of(uint64_t first, const void *ptr,
-                             const struct tcm_block_info *info) {
+static struct wrong find_wrong(uint64_t first, const void *ptr,
+                               const struct tcm_block_info *info) {
     uintptr_t at = (uintptr_t)ptr;
     const uint64_t *word = NULL;
     struct wrong w = {0};
@@ -267,7 +272,7 @@ static struct wrong wrong_of(uint64_t first, const void *ptr,
         return w;
     if (info->kind == TCM_BLOCK_INTERIOR) {
         uintptr_t start = tcm_block_start(info, ptr);
-        w.what = MTF_WRONG_INSIDE;
+        w.kind = MTF_WRONG_INSIDE;
         w.value = at - start;
         word = tcm_object_word((const void *)start, false);
         if (word != NULL && *word >= first)
@@ -275,37 +280,38 @@ static struct wrong wrong_of(uint64_t first, const void *ptr,
     } else if (info->kind != TCM_BLOCK_FOREIGN) {
         word = tcm_object_word(ptr, false);
     } else {
-        w.what = MTF_WRONG_FOREIGN;
+        w.kind = MTF_WRONG_FOREIGN;
         w.value = at;
     }
     if (word != NULL && w.token == 0)
         w.token = mtr_word_marked(*word, first);
-    if (w.token != 0 && w.what == 0)
-        w.what = MTF_WRONG_FREED;
-    /* A large block began here last, and its pages are free or of another. */
+    if (w.token != 0 && w.kind == 0)
+        w.kind = MTF_WRONG_FREED;
+    /* A large block began here last, and its pages are free or belong to
+       another block. */
     uint64_t left = mtr_word_marked(tcm_page_note(ptr), first);
-    if (w.what != 0 && left != 0)
-        w = (struct wrong){.what = MTF_WRONG_FREED, .token = left};
+    if (w.kind != 0 && left != 0)
+        w = (struct wrong){.kind = MTF_WRONG_FREED, .token = left};
     return w;
 }
 
 bool tcm_trace_refuses(struct tcm_thread_state *self, struct mtr_thread **t,
                        enum mtf_call call, const void *ptr,
                        const struct tcm_block_info *info) {
-    /* Before set-up nobody knows whether this is to be recorded. */
+    /* Before set-up it is not known if the call is recorded. */
     if (mtr_is_early())
         return false;
-    struct wrong w = wrong_of(mtr_first_token(*t), ptr, info);
-    if (TCM_LIKELY(w.what == 0))
+    struct wrong w = find_wrong(mtr_first_token(*t), ptr, info);
+    if (TCM_LIKELY(w.kind == 0))
         return false;
     if (mtf_call_is_free(call) && !mtr_has_free_sites(*t) &&
         mtr_site_finds_free(*t) && !mtr_site_enter_free(*t)) {
         tcm_trace_leave(self);
-        tcm_thread_put_back(self);
+        tcm_thread_resume_plain(self);
         *t = NULL;
         return true;
     }
-    mtr_put_wrong(*t, call, w.what, w.token, w.value);
+    mtr_put_wrong(*t, call, w.kind, w.token, w.value);
     return true;
 }
 
@@ -352,7 +358,7 @@ static struct mtr_thread *enter_from_outside(struct tcm_thread_state *self) {
     return tcm_trace_is_private(self) ? NULL : tcm_trace_enter(self);
 }
 
-/* The call gives memory up: its time is read before. */
+/* The call gives memory up: the time is read before. */
 void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
     struct tcm_thread_state *self = &tcm_self;
     struct mtr_thread *t = enter_from_outside(self);
@@ -386,7 +392,7 @@ void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* Questions of the recorder to the allocator                               */
+/* Functions that the recorder calls                                        */
 
 static void enter_private(void) {
     struct tcm_thread_state *self = &tcm_self;
@@ -407,11 +413,11 @@ static void leave_private(void) {
         return;
     self->own = self->saved_own;
     self->trace = self->saved_trace;
-    tcm_thread_put_back(self);
+    tcm_thread_resume_plain(self);
 }
 
-/* Other threads may be in a plain path already: that call is not recorded,
-   their next one is. */
+/* A call that another thread has begun on a plain path is not recorded; the
+   thread's next one is. */
 static void recording_started(void) {
     tcm_registry_shut_all();
 }
@@ -458,8 +464,8 @@ static bool has_memory(const void *p) {
     return tcm_page_span(p) != NULL;
 }
 
-/* Token of the block at P, or 0. A block that is longer than BYTES and some may
-   be memory that the program divides itself. */
+/* Token of the block at P, or 0. A block much longer than BYTES may be memory
+   that the program divides itself, and has none. */
 static uint64_t token_of(const void *p, size_t bytes) {
     uint64_t entry = tcm_page_entry(p);
     unsigned size_class = tcm_entry_class(entry);
@@ -469,7 +475,7 @@ static uint64_t token_of(const void *p, size_t bytes) {
     return word == NULL || *word < MTR_TOKEN_LIVE ? 0 : *word;
 }
 
-static const struct mtr_host host = {
+static const struct mtr_host trace_host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
     .recording_started = recording_started,
@@ -479,10 +485,10 @@ static const struct mtr_host host = {
     .token_of = token_of,
 };
 
-/* Calls inside note their callers. */
+/* mtr_init makes calls that note their callers: the present one is restored. */
 void tcm_trace_init(bool by_call) {
     uintptr_t caller = tcm_self.caller;
-    mtr_init(&host, by_call);
+    mtr_init(&trace_host, by_call);
     tcm_self.caller = caller;
 }
 

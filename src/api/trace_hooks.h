@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The place where the allocator's paths and the recorder meet. In the untraced
+ * Hooks by which the allocator's paths call the recorder. In the untraced
  * library every hook is an empty inline function, and the code around it
  * disappears.
  *
@@ -8,11 +8,11 @@
  *
  *     trace = tcm_trace_enter(self);     may wait, never under a lock
  *     ... core ...                       blocks change hands
- *     tcm_trace_took / tcm_trace_gives   times, where core was asked
+ *     tcm_trace_took / tcm_trace_gives   times, if core took part
  *     tcm_trace_alloc / free / ...       the event itself
  *
- * Moments: took is called after memory was got, alloc after that; free before
- * gives, gives before memory is given up.
+ * Order: took is called after memory was obtained, alloc after that; free
+ * before gives, and gives before memory is given up.
  */
 #ifndef TCM_API_TRACE_HOOKS_H
 #define TCM_API_TRACE_HOOKS_H
@@ -31,10 +31,10 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
 void tcm_trace_leave(struct tcm_thread_state *self);
 
 /*
- * Call sites (sites/call_sites.h). The functions that slow paths begin in note
- * where the call returns to. They are the exported functions, or tail of these,
- * so that the return address is theirs; tests/integration/sites/sites.sh asks
- * whether the compiler saw to that.
+ * Call sites (sites/call_sites.h). The functions in which slow paths begin note
+ * their return address. They are the exported functions, or the tail of these,
+ * so that the address is that of the program's call;
+ * tests/integration/sites/sites.sh checks that the compiler keeps it so.
  */
 #define tcm_trace_from_here()                                                  \
     ((void)(tcm_self.caller = (uintptr_t)__builtin_return_address(0)))
@@ -46,15 +46,15 @@ struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self,
 struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self);
 
 /*
- * The traced fast path of an allocation with a call site, called from CALLER;
+ * Traced fast path of an allocation with a call site, called from CALLER;
  * tcm_traced_alloc (malloc_path.h) has checked room and bin. The sticky call of
  * such a stream is none, so that the path without sites pays nothing for this
- * one. In the tail of the exported function, as SLOW.
+ * one. Called in the tail of the exported function, as is SLOW.
  */
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t));
 
-/* Around a call that frees and does not allocate; mtr_freeing says why. */
+/* Calls around one that frees and does not allocate; mtr_freeing tells why. */
 static inline void tcm_trace_free_begins(void) {
     TCM_ASSERT(mtr_freeing < UINT8_MAX);
     mtr_freeing++;
@@ -64,9 +64,10 @@ static inline void tcm_trace_free_ends(void) {
     mtr_freeing--;
 }
 
-/* Memory was taken from the levels that threads share. One nanosecond on top
-   keeps the interval apart from the giver's, should a fine clock show the same
-   twice. The fence is the one of tcm_trace_gives. */
+/* Notes the time after memory was taken from levels that threads share. One
+   nanosecond more keeps the interval apart from that of the thread that gave
+   the memory, if a clock shows both the same time. The fence is that of
+   tcm_trace_gives. */
 static inline void tcm_trace_took(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
@@ -74,9 +75,9 @@ static inline void tcm_trace_took(struct mtr_thread *t) {
     }
 }
 
-/* Memory will be given to the shared levels. The fence makes the events before
-   it visible to the saver before the clock is read: no barrier with a later
-   time can lack them. */
+/* Notes the time before memory is given to levels that threads share. The fence
+   makes earlier events visible to the saver before the clock is read: no
+   barrier with a later time can lack them. */
 static inline void tcm_trace_gives(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
@@ -84,36 +85,38 @@ static inline void tcm_trace_gives(struct mtr_thread *t) {
     }
 }
 
-/* An allocation of SIZE bytes with (log2 of) ALIGN asked for, or 0. PTR NULL:
-   it failed. WORD: PTR's object word, or NULL if it has none. */
+/* Records an allocation of SIZE bytes with the requested alignment 1 <<
+   ALIGN_LOG2 (0: plain). PTR NULL: it failed. WORD: PTR's object word, or NULL
+   if it has none. */
 void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                      unsigned align_log2, const void *ptr, uint64_t *word);
-/* Before the event of a free or realloc that ends the block, and before its
-   contents are read: what of it has memory. */
+/* Records how many bytes of the block have memory behind them. Called before
+   the event of a free or realloc that ends the block, and before the contents
+   are read. */
 void tcm_trace_present(struct mtr_thread *t, const void *ptr,
                        const struct tcm_block_info *info);
-/* A free of the block whose word is WORD (or NULL). */
+/* Records a free of the block with WORD (or NULL). */
 void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word);
-/* A sized free with a SIZE that contradicts the block. */
+/* Records a sized free with a SIZE that contradicts the block. */
 void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
                          uint64_t *word, uint64_t size);
-/* True if the size of a sized free is recorded also where nothing is known to
-   contradict it. */
+/* True if the size of a sized free is recorded even if it is not known to be
+   wrong. */
 static inline bool tcm_trace_checks_sizes(const struct mtr_thread *t) {
     return (t->flags & MTR_THREAD_CHECKS) != 0;
 }
 
 /*
- * Returns true if PTR, which INFO describes, begins no block in use, as far as
- * words and spans tell for certain: the CALL that was to free or resize it must
- * not reach the heap then. *T may become NULL: the call is not recorded.
+ * True if PTR, which INFO describes, is known by words and spans to begin no
+ * block in use: CALL, which was to free or resize it, must not reach the heap
+ * then. *T may become NULL: the call is not recorded.
  */
 bool tcm_trace_refuses(struct tcm_thread_state *self, struct mtr_thread **t,
                        enum mtf_call call, const void *ptr,
                        const struct tcm_block_info *info);
-/* The block at PTR, which is just made, was not recorded. */
+/* Notes that the allocation of the new block at PTR was not recorded. */
 void tcm_trace_forget(const void *ptr);
-/* A realloc of the block with OLD_WORD to the one with NEW_WORD. */
+/* Records a realloc of the block with OLD_WORD to the block with NEW_WORD. */
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved);
 /* tcm_trace_realloc for the fast path, where the stream has room and OLD_WORD
@@ -126,7 +129,8 @@ tcm_trace_realloc_known(struct mtr_thread *t, enum mtf_call call, size_t size,
     mtr_word_mark(old_word);
     *new_word = mtr_put_realloc(t, call, size, old, moved);
 }
-/* A realloc to 0 that freed the block, one of NULL, one that failed. */
+/* Record a realloc to 0 that freed the block, one of NULL, and one that failed.
+ */
 void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
                            uint64_t *old_word);
 void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
@@ -134,14 +138,15 @@ void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
 void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
                               uint64_t size, uint64_t *old_word);
 
-/* A call of the program that changes the heap without being an allocation; made
-   before it takes effect, after tcm_api_init_recorded. */
+/* Records a call of the program that changes the heap without being an
+   allocation. Called before the change, after tcm_api_init_recorded. */
 void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
 
-/* Objects leave this thread (GIVES) or came to it, with a whole cache. */
+/* Notes the time at which a whole cache of objects leaves this thread (GIVES)
+   or came to it. */
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
-/* Control by the program; tracer/session.h. */
+/* Control of recordings by the program; tracer/session.h. */
 static inline bool tcm_trace_start(const char *path) {
     return mtr_start(path);
 }
@@ -157,21 +162,22 @@ static inline bool tcm_trace_file(char *path, size_t size) {
 static inline bool tcm_trace_is_on(void) {
     return mtr_is_on();
 }
-/* After tcm_api_init_recorded. */
+/* Puts a mark into the trace. Called after tcm_api_init_recorded. */
 void tcm_trace_mark(const char *text, size_t length);
 
-/* True if a call that may allocate must make set-up, before it enters. */
+/* True if a call that may allocate must set the recorder up, before it enters.
+ */
 static inline bool tcm_trace_init_is_due(void) {
     return mtr_is_early() && mtr_init_is_due();
 }
 void tcm_trace_init(bool by_call);
 void tcm_trace_thread_end(struct tcm_thread_state *self);
-/* T is the stream of a thread that is gone without its end. */
+/* Ends T, the stream of a thread that is gone without its end. */
 static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
     mtr_thread_end_dead(t);
 }
 void tcm_trace_exit(void);
-/* In the child of fork, whose one thread is SELF. */
+/* Called in the child of fork, whose only thread has the state SELF. */
 void tcm_trace_fork_child(struct tcm_thread_state *self);
 
 #else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions and requests to the allocator beyond malloc. Names and meaning are
- * gperftools'; doc/extension.md has the properties. Functions that return int
- * return 1 for yes and 0 for no.
+ * Calls of the allocator beyond malloc. Names and meaning are gperftools';
+ * doc/extension.md has the properties. Functions that return int return 1 for
+ * yes and 0 for no.
  */
 #ifndef GPERFTOOLS_MALLOC_EXTENSION_C_H
 #define GPERFTOOLS_MALLOC_EXTENSION_C_H
@@ -19,12 +19,12 @@ extern "C" {
 /*
  * Walks the heap's own records and stops the program at the first
  * contradiction. Returns 1. Other threads may run meanwhile: each object in
- * their caches is checked to be one, but not to be there only once.
+ * their caches is checked to be an object, but not to be there only once.
  */
 int MallocExtension_VerifyAllMemory(void);
 
-/* Is P a block in use, or NULL? The three mean the same: blocks of new, new[]
-   and malloc are not told apart. */
+/* 1 if P is a block in use, or NULL. The three mean the same: blocks of new,
+   new[] and malloc are not told apart. */
 int MallocExtension_VerifyNewMemory(const void *p);
 int MallocExtension_VerifyArrayNewMemory(const void *p);
 int MallocExtension_VerifyMallocMemory(const void *p);
@@ -38,33 +38,35 @@ int MallocExtension_MallocMemoryStats(
     int *blocks, size_t *total, int histogram[kMallocExtensionHistogramSize]);
 
 /*
- * Text about the heap, with a 0 at its end, into BUFFER; what does not fit is
- * left out. A BUFFER of 10,000 bytes or more gets a line for each size class
+ * Writes a text about the heap to BUFFER, terminated by 0 and cut where it does
+ * not fit. A BUFFER of 10,000 bytes or more gets a line for each size class
  * too.
  */
 void MallocExtension_GetStats(char *buffer, int buffer_length);
 
-/* 0: there is no such property, or it cannot be set. */
+/* Read and set a numeric property. 0: there is no such property, or it cannot
+   be set. */
 int MallocExtension_GetNumericProperty(const char *property, size_t *value);
 int MallocExtension_SetNumericProperty(const char *property, size_t value);
 
-/* This thread will not allocate for a while: its cache is emptied and given up.
-   Its next allocation, or MarkThreadBusy, makes a new one. */
+/* Empties and frees the calling thread's cache, for a thread that will not
+   allocate for a while. Its next allocation, or MarkThreadBusy, makes a new
+   cache. */
 void MallocExtension_MarkThreadIdle(void);
 void MallocExtension_MarkThreadBusy(void);
-/* Like MarkThreadIdle, but the empty cache stays. */
+/* Empties the cache like MarkThreadIdle, but keeps it. */
 void MallocExtension_MarkThreadTemporarilyIdle(void);
 
-/* Gives free pages back to the system: NUM_BYTES at least, or all there are. */
+/* Returns free pages to the system: NUM_BYTES at least, or all there are. */
 void MallocExtension_ReleaseToSystem(size_t num_bytes);
 void MallocExtension_ReleaseFreeMemory(void);
 
-/* Bytes that malloc(SIZE) would really take; SIZE if there can be no such
-   block. */
+/* Usable bytes of the block that malloc(SIZE) would return; SIZE if there can
+   be no such block. */
 size_t MallocExtension_GetEstimatedAllocatedSize(size_t size);
-/* The usable bytes of block P, 0 for NULL; another P stops the program. */
+/* Usable bytes of block P, 0 for NULL; another P stops the program. */
 size_t MallocExtension_GetAllocatedSize(const void *p);
-/* Bytes of free objects in this thread's cache. */
+/* Bytes of free objects in the calling thread's cache. */
 size_t MallocExtension_GetThreadCacheSize(void);
 
 typedef enum {

@@ -40,20 +40,22 @@ bool malloc_trace_start(const char *path);
 bool malloc_trace_stop(void);
 
 /*
- * true: all events so far are in the file (written, not synced to the disk).
- * false: nothing is recorded, or it cannot be written.
+ * Writes all events so far to the file, without syncing it to the disk. false:
+ * no recording is on, or the file cannot be written.
  */
 bool malloc_trace_flush(void);
 
+/* true: a recording is on. */
 bool malloc_trace_is_on(void);
 
 /*
  * Puts the absolute name of the file that this process records to, or recorded
- * to last, into PATH (SIZE bytes). As malloc_trace_flush, if a recording is on.
- * Of a flight recording it is the name by which its parts are read.
+ * to last, into PATH (SIZE bytes). Flushes first, like malloc_trace_flush, if a
+ * recording is on. For a flight recording it is the name by which the parts are
+ * read.
  *
- * false: there is none, as in the child of a fork that is not recorded; the
- * output is no file; or it has no room in PATH, or cannot be written.
+ * false: there is no file, as in the child of a fork that is not recorded; the
+ * output is no file; the name does not fit PATH; or the file cannot be written.
  */
 bool malloc_trace_file(char *path, size_t size);
 

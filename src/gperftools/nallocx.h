@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How large a block would be, without making it. Names and meaning are
+ * Sizes of blocks, without making the blocks. Names and meaning are
  * jemalloc's and gperftools'.
  */
 #ifndef GPERFTOOLS_NALLOCX_H
@@ -16,10 +16,10 @@ extern "C" {
 #define MALLOCX_LG_ALIGN(lg) ((int)(lg))
 
 /*
- * The usable bytes of the block that malloc(SIZE), or aligned_alloc with the
- * alignment in FLAGS, would return: at least SIZE. 0 when there can be no such
- * block, whatever memory there is. A block that grew by realloc can be larger.
- * tc_nallocx is the same.
+ * Usable bytes of the block that malloc(SIZE), or aligned_alloc with the
+ * alignment in FLAGS, would return: at least SIZE. 0 if there can be no such
+ * block, however much memory there is. A block that grew by realloc can be
+ * larger. tc_nallocx is another name of nallocx.
  */
 size_t nallocx(size_t size, int flags);
 size_t tc_nallocx(size_t size, int flags);

@@ -46,8 +46,8 @@ void *tc_calloc(size_t n, size_t size) TC_NOTHROW;
 void *tc_realloc(void *ptr, size_t size) TC_NOTHROW;
 void tc_free(void *ptr) TC_NOTHROW;
 void tc_cfree(void *ptr) TC_NOTHROW;
-/* C23's free_sized: SIZE is what was asked for. Debug builds stop the program
-   at a wrong SIZE, others ignore it. */
+/* free_sized of C23: SIZE is the size that was requested. Debug builds stop the
+   program at a wrong SIZE, others ignore it. */
 void tc_free_sized(void *ptr, size_t size) TC_NOTHROW;
 /* malloc that returns NULL without calling the new-handler in new mode. */
 void *tc_malloc_skip_new_handler(size_t size) TC_NOTHROW;
@@ -57,7 +57,7 @@ int tc_posix_memalign(void **out, size_t align, size_t size) TC_NOTHROW;
 void *tc_valloc(size_t size) TC_NOTHROW;
 void *tc_pvalloc(size_t size) TC_NOTHROW;
 
-/* malloc_usable_size. */
+/* Another name of malloc_usable_size. */
 size_t tc_malloc_size(void *ptr) TC_NOTHROW;
 void tc_malloc_stats(void) TC_NOTHROW;
 int tc_mallopt(int parameter, int value) TC_NOTHROW;

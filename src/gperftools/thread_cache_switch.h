@@ -31,7 +31,8 @@ bool release_malloc_thread_cache(struct ThreadCacheState **place_state_here);
  * Drains and destroys the calling thread's cache, if any, and attaches STATE;
  * NULL attaches none. To destroy a detached cache, attach it and then set NULL.
  *
- * false: as above, or there is no memory to set up the library.
+ * false: nothing changed (after the thread's last destructor round, or no
+ * memory to set up the library).
  */
 bool set_malloc_thread_cache(struct ThreadCacheState *state);
 

@@ -4,7 +4,7 @@
  * recording library, it records the program from its constructor to its
  * destructor, without any of the recorder's environment variables. The trace is
  * MTRACE_CTL_FILE, or mtrace.out.PID.RANDOM in the temporary folder: a name
- * that nobody can create there beforehand.
+ * that no other user can guess and create before.
  *
  * Threads: constructor and destructor only, which never run at once.
  */
@@ -26,9 +26,10 @@
 
 static pid_t recorded; /* the process that this library records, or 0 */
 
-/* Doubles each % of the folder's name, which is no pattern. false: the name is
-   too long, or no random bytes for it are available yet. */
-static bool name_of_file(struct tcm_fmt *f) {
+/* Writes the name of the output to F. Each % of the folder's name is doubled,
+   because the folder is no pattern. false: the name is too long, or no random
+   bytes for it are available yet. */
+static bool put_name(struct tcm_fmt *f) {
     uint64_t number;
     const char *given = secure_getenv("MTRACE_CTL_FILE");
     const char *folder = secure_getenv("TMPDIR");
@@ -51,7 +52,7 @@ static bool name_of_file(struct tcm_fmt *f) {
     return !f->cut;
 }
 
-static void say(const char *text) {
+static void print_message(const char *text) {
     ssize_t n = write(2, text, strlen(text));
     (void)n;
 }
@@ -60,18 +61,21 @@ __attribute__((constructor)) static void begin(void) {
     char name[NAME_MAX_BYTES];
     struct tcm_fmt f;
     if (malloc_trace_start == NULL || malloc_trace_stop == NULL) {
-        say("libmalloc_trace_ctl: the program has no library that records\n");
+        print_message(
+            "libmalloc_trace_ctl: the program has no library that records\n");
         return;
     }
     tcm_fmt_init(&f, name, sizeof(name));
-    if (name_of_file(&f) && malloc_trace_start(name))
+    if (put_name(&f) && malloc_trace_start(name))
         recorded = getpid();
     else
-        say("libmalloc_trace_ctl: recording does not begin: it is on already, "
+        print_message(
+            "libmalloc_trace_ctl: recording does not begin: it is on already, "
             "the library does not record, or the file cannot be made\n");
 }
 
-/* A forked child that was not exec'd has its parent's pages, not its trace. */
+/* A forked child without an exec has its parent's variables, but is not
+   recorded. */
 __attribute__((destructor)) static void end(void) {
     if (recorded != 0 && recorded == getpid())
         malloc_trace_stop();

@@ -17,7 +17,7 @@ sources() { list 'src/*.c' | grep -E '^src/(sites|tracer|preload)/'; }
 said() {
     sources | while read -r file; do
         flat "$tree/$file" |
-            grep -oE '(mtr_fail\(rec|mtr_warn\(|say\(|refuse\(s),? ?"[^"]*"|MTF_NOTICE_[A-Z_]+, ?"[^"]*"' |
+            grep -oE '(mtr_fail\(rec|mtr_warn\(|print_message\(|refuse\(s),? ?"[^"]*"|MTF_NOTICE_[A-Z_]+, ?"[^"]*"' |
             sed 's/^[^"]*"//; s/\\n"$//; s/"$//; s/^libmalloc_trace_ctl: //' |
             sed "s,^,$file: ,"
     done | sort -u
