@@ -34,14 +34,9 @@ openings() {
 # Folder and allowance; the first one that is a file's counts.
 allowances() {
     cat <<'END'
+src/ 0
 malloc-trace-replay/cmd/malloc_trace/report/ 0
 malloc-trace-replay/symbols/ 0
-src/api/ 0
-src/gperftools/ 0
-src/preload/ 0
-src/sites/ 0
-src/tracer/ 0
-src/ 13
 malloc-trace-replay/formats/ 0
 malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
