@@ -92,10 +92,11 @@ static void note_block(struct tool_check *c, const struct mtf_proc_block *b) {
         c->seen_count = MTF_PROC_INDEX_MAX / 2;
         c->step *= 2;
     }
-    if (c->blocks % c->step == 0)
+    if (c->blocks % c->step == 0) {
         TCM_ASSERT(c->seen_count < MTF_PROC_INDEX_MAX);
-    c->seen[c->seen_count++] = (struct mtf_proc_index_entry){
-        b->offset, b->head.first_op, b->head.time_ns};
+        c->seen[c->seen_count++] = (struct mtf_proc_index_entry){
+            b->offset, b->head.first_op, b->head.time_ns};
+    }
     c->blocks++;
     c->records += b->head.records;
 }
