@@ -80,11 +80,20 @@ static void left_text(const struct tool_opt *t, char *out, size_t size) {
                  t->value_optional ? "]" : "");
 }
 
-static void print_row(const struct tool_opt *t, size_t left) {
+static bool is_heading(const struct tool_opt *t) {
+    return !is_option(t) && t->value == NULL;
+}
+
+/* True if the help shows T: of rows that are rare, only if it shows ALL. */
+static bool is_shown(const struct tool_opt *t, bool all) {
+    return t->help != NULL && (all || !t->rare);
+}
+
+static void print_row(const struct tool_opt *t, size_t left, bool all) {
     char text[80];
-    if (t->help == NULL)
+    if (!is_shown(t, all))
         return;
-    if (!is_option(t) && t->value == NULL) {
+    if (is_heading(t)) {
         printf("\n%s\n", t->help);
         return;
     }
@@ -96,13 +105,18 @@ static void print_row(const struct tool_opt *t, size_t left) {
     print_wrapped(t->help, left + 4);
 }
 
-static void print_help(const struct tool_command *c) {
+static void print_help(const struct tool_command *c, bool all) {
+    bool has_rare = false;
+    for (const struct tool_opt *t = c->opts; !is_end(t); t++)
+        has_rare |= t->rare;
     const struct tool_opt common[] = {
         {.letter = 'q',
          .name = "quiet",
          .help =
              c->quiet != NULL ? c->quiet : "print errors and warnings only"},
         {.letter = 'h', .name = "help", .help = "print this text and exit"},
+        {.name = "help-all",
+         .help = has_rare ? "print all options and exit" : NULL},
         {.letter = 'V',
          .name = "version",
          .help = "print the version and exit"},
@@ -110,7 +124,7 @@ static void print_help(const struct tool_command *c) {
     size_t left = strlen("-V, --version");
     for (const struct tool_opt *t = c->opts; !is_end(t); t++) {
         char text[80];
-        if (t->help == NULL || (!is_option(t) && t->value == NULL))
+        if (!is_shown(t, all) || is_heading(t))
             continue;
         left_text(t, text, sizeof(text));
         size_t n = strlen(text);
@@ -128,18 +142,20 @@ static void print_help(const struct tool_command *c) {
        program from rows below a heading. */
     bool has_heading = false, after_option = false;
     for (const struct tool_opt *t = c->opts; !is_end(t); t++) {
-        bool heading = !is_option(t) && t->value == NULL;
-        if (!heading && t->help != NULL && !has_heading &&
+        bool heading = is_heading(t);
+        if (!is_shown(t, all))
+            continue;
+        if (!heading && !has_heading &&
             (t == c->opts || is_option(t) != after_option))
             putchar('\n');
-        print_row(t, left);
+        print_row(t, left, all);
         has_heading = has_heading || heading;
         after_option = is_option(t);
     }
     if (has_heading || !after_option)
         putchar('\n');
     for (size_t i = 0; i < TCM_ARRAY_SIZE(common); i++)
-        print_row(&common[i], left);
+        print_row(&common[i], left, all);
     if (c->notes != NULL) {
         putchar('\n');
         print_wrapped(c->notes, 0);
@@ -293,7 +309,8 @@ static bool take(struct parser *p, const struct tool_opt *t,
                                     value == NULL ? "" : value, allowed));
 }
 
-/* Handles an option that every program has, by its letter. */
+/* Handles an option that every program has, by its letter; 'a' stands for
+   --help-all, which has none. */
 static bool take_common(struct parser *p, char letter) {
     if (letter == 'q') {
         tool_be_quiet();
@@ -302,13 +319,15 @@ static bool take_common(struct parser *p, char letter) {
     if (letter == 'V')
         tool_print_version();
     else
-        print_help(p->c);
+        print_help(p->c, letter == 'a');
     return stop(p, TOOL_OK);
 }
 
 /* Returns the letter of the option NAME if every program has it, else 0. */
 static char common_letter(const char *name, size_t length) {
     static const char *const names[] = {"quiet", "help", "Version"};
+    if (length == strlen("help-all") && memcmp(name, "help-all", length) == 0)
+        return 'a';
     for (size_t i = 0; i < TCM_ARRAY_SIZE(names); i++)
         if (strlen(names[i]) == length &&
             memcmp(names[i] + 1, name + 1, length - 1) == 0 &&

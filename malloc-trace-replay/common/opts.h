@@ -34,6 +34,7 @@ struct tool_opt {
     const char *value;   /* such as "FILE"; NULL: the option takes no value */
     const char *help;    /* wrapped into lines when it is printed */
     bool value_optional; /* --NAME or --NAME=VALUE, never --NAME VALUE */
+    bool rare;           /* --help leaves it out, --help-all prints it */
 
     bool *flag;        /* true if given; the only destination without VALUE */
     const char **text; /* points into ARGV; NULL: given without a value */

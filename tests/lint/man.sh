@@ -27,7 +27,9 @@ check_program() {
     like "$name: has -q" short_help "^ *-q, --quiet "
     like "$name: has -h" short_help "^ *-h, --help "
     like "$name: has -V" short_help "^ *-V, --version "
-    check "$name --help" "$@" --help
+    at_least "$name --help: a screen of options" 15 \
+        "$(grep -cE '^  (-|   *--)' short_help)"
+    check "$name --help-all" "$@" --help-all
     options_of <"$out" >help_options
     page=$pages/$(echo "$name" | tr ' ' -).1
     if [ ! -e "$page" ]; then
@@ -51,8 +53,22 @@ check_program bump-pipes "$bump_pipes"
 check_program malloc-trace "$malloc_trace"
 # --help of malloc-trace lists its commands, with two blanks before each.
 "$malloc_trace" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' \
-    >commands
-[ "$(wc -l <commands)" -ge 9 ]
+    >all_commands
+check "malloc-trace help" "$malloc_trace" help
+cp "$out" help
+"$malloc_trace" --help >long_help
+check "malloc-trace help: the same as --help" cmp -s help long_help
+# Two of them are programs with a name of their own.
+for pair in replay:replay order:postprocess; do
+    "$tools/${pair#*:}" --help >program_help
+    "$malloc_trace" help "${pair%:*}" >help
+    check "malloc-trace help ${pair%:*}" cmp -s help program_help
+    grep -qx "${pair%:*}" all_commands &&
+        grep -qF "see \" ${pair#*:} (1)" "$pages/malloc-trace.1"
+    result "malloc-trace ${pair%:*} is listed" $?
+done
+grep -vxE 'replay|order' all_commands >commands
+[ "$(wc -l <commands)" -ge 8 ]
 result "malloc-trace --help lists the commands" $?
 while read -r command; do
     check_program "malloc-trace $command" "$malloc_trace" "$command"

@@ -9,33 +9,52 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Executes malloc-trace-allocator, which must not allocate before main, as
-   libraries of this program may. */
-static int cmd_allocator(int argc, char **argv) {
-    static char path[PATH_MAX], quiet[] = "-q", *words[64];
-    int n = 0;
-    if (!tool_own_program("malloc-trace-allocator", path))
+/* Executes NAME, a program installed beside this one, with the arguments of the
+   command. */
+static int run_program(const char *name, int argc, char **argv) {
+    static char path[PATH_MAX], quiet[] = "-q";
+    if (!tool_own_program(name, path))
         return TOOL_FAILED;
+    /* A word for -q, and the NULL at the end. */
+    char **words = calloc((size_t)argc + 2, sizeof(*words));
+    if (words == NULL) {
+        tool_error("out of memory");
+        return TOOL_FAILED;
+    }
+    int n = 0;
     words[n++] = path;
     if (tool_is_quiet())
         words[n++] = quiet;
-    if (argc > (int)TCM_ARRAY_SIZE(words) - n)
-        return tool_usage_error("too many arguments");
-    for (int i = 1; i < argc; i++)
-        words[n++] = argv[i];
+    memcpy(words + n, argv + 1, (size_t)(argc - 1) * sizeof(*words));
     tool_before_exec();
     execv(path, words);
     tool_error("cannot run %s: %s", path, strerror(errno));
+    free(words);
     return TOOL_FAILED;
+}
+
+static int cmd_replay(int argc, char **argv) {
+    return run_program("replay", argc, argv);
+}
+
+static int cmd_order(int argc, char **argv) {
+    return run_program("postprocess", argc, argv);
+}
+
+/* A program of its own, since it must not allocate before main, as libraries of
+   this program may. */
+static int cmd_allocator(int argc, char **argv) {
+    return run_program("malloc-trace-allocator", argc, argv);
 }
 
 static const struct {
     const char *name;
     const char *full_name; /* in messages */
-    const char *help;
+    const char *help;      /* NULL: not listed */
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"record", "malloc-trace record",
@@ -52,11 +71,22 @@ static const struct {
      "tell how long blocks live, and their neighbours", cmd_annotate},
     {"ctl", "malloc-trace ctl",
      "start, stop and query recordings of a running program", cmd_ctl},
-    {"allocator", "malloc-trace allocator", "tell which library serves malloc",
-     cmd_allocator},
+    {"replay", "replay", "run the requests of traces and measure the allocator",
+     cmd_replay},
+    {"order", "postprocess", "order a raw trace once, for many replays",
+     cmd_order},
+    {"allocator", "malloc-trace allocator", NULL, cmd_allocator},
 };
 
 enum { COMMANDS = TCM_ARRAY_SIZE(commands) };
+
+/* Returns the index of command NAME, or COMMANDS. */
+static size_t find_command(const char *name) {
+    size_t i = 0;
+    while (i < COMMANDS && strcmp(name, commands[i].name) != 0)
+        i++;
+    return i;
+}
 
 int main(int argc, char **argv) {
     struct tool_opt opts[COMMANDS + 2] = {{.help = "Commands:"}};
@@ -66,7 +96,7 @@ int main(int argc, char **argv) {
                  "traces.",
         .opts = opts,
         .quiet = "before or after COMMAND: print errors and warnings only",
-        .notes = "'malloc-trace COMMAND --help' describes a command.",
+        .notes = "'malloc-trace help COMMAND' describes a command.",
         .stop_at_operand = true};
     struct tool_opts o;
     for (size_t i = 0; i < COMMANDS; i++) {
@@ -78,11 +108,22 @@ int main(int argc, char **argv) {
         return tool_end(o.status);
     if (o.operand_count == 0)
         return tool_usage_error("no command given");
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(o.operand[0], commands[i].name) == 0) {
-            tool_begin(commands[i].full_name);
-            return tool_end(commands[i].run(o.operand_count, o.operand));
+    char help[] = "--help", program[] = "malloc-trace";
+    if (strcmp(o.operand[0], "help") == 0) {
+        if (o.operand_count > 2)
+            return tool_usage_error("help: more than one command");
+        if (o.operand_count == 1) {
+            char *words[] = {program, help, NULL};
+            (void)tool_opts_parse(&o, &command, 2, words);
+            return tool_end(o.status);
         }
+        /* "help COMMAND" is "COMMAND --help". */
+        o.operand[0] = o.operand[1];
+        o.operand[1] = help;
     }
-    return tool_usage_error("unknown command '%s'", o.operand[0]);
+    size_t found = find_command(o.operand[0]);
+    if (found == COMMANDS)
+        return tool_usage_error("unknown command '%s'", o.operand[0]);
+    tool_begin(commands[found].full_name);
+    return tool_end(commands[found].run(o.operand_count, o.operand));
 }

@@ -91,6 +91,7 @@ static const struct tool_opt opts[] = {
      .ctx = (char[]){"took "},
      .expects = "a good thing"},
     {.name = "refuse", .value = "X", .take = refuse},
+    {.name = "seldom", .rare = true, .help = "of use at times", .flag = &flag},
     {0}};
 
 static struct tool_opts o;
@@ -271,6 +272,7 @@ static const char help[] =
     "\n"
     "  -q, --quiet         print errors and warnings only\n"
     "  -h, --help          print this text and exit\n"
+    "      --help-all      print all options and exit\n"
     "  -V, --version       print the version and exit\n"
     "\n"
     "That is all.\n";
@@ -279,6 +281,11 @@ static void test_common(void) {
     tap_is_str(output_of(W("--help"), W("--nonsense"), 1), help, "--help");
     tap_ok(o.status == TOOL_OK, "its status");
     tap_is_str(output_of(W("-fh"), NULL, 1), help, "-h");
+    tap_ok(strstr(output_of(W("--help-all"), NULL, 1),
+                  "      --seldom        of use at times\n") != NULL &&
+               o.status == TOOL_OK,
+           "--help-all has rare options, too");
+    tap_ok(PARSE(W("--seldom"), W("x")) && flag, "which are taken as others");
     tap_ok(strncmp(output_of(W("-V"), NULL, 1), "prog (malloc-trace) ", 20) ==
                    0 &&
                o.status == TOOL_OK,
