@@ -215,6 +215,7 @@ struct format_type {
     X(cmt_text)                                                                \
     X(ltrace)                                                                  \
     X(bpftrace)                                                                \
+    X(valgrind)                                                                \
     X(mwrap)                                                                   \
     X(webkit_ops)                                                              \
     X(cmt)                                                                     \

@@ -124,6 +124,80 @@ bool format_reader_has_line(const struct format_reader *r) {
     return memchr(r->window + r->at, '\n', r->end - r->at) != NULL;
 }
 
+/* --- Names of calls ------------------------------------------------------- */
+
+/* Names of the malloc family in C, and of the operators, mangled and
+   demangled. */
+static const struct {
+    const char *name;
+    uint8_t call;
+} call_names[] = {
+    {"malloc", MTF_CALL_MALLOC},
+    {"calloc", MTF_CALL_CALLOC},
+    {"realloc", MTF_CALL_REALLOC},
+    {"reallocarray", MTF_CALL_REALLOCARRAY},
+    {"memalign", MTF_CALL_MEMALIGN},
+    {"aligned_alloc", MTF_CALL_ALIGNED_ALLOC},
+    {"posix_memalign", MTF_CALL_POSIX_MEMALIGN},
+    {"valloc", MTF_CALL_VALLOC},
+    {"pvalloc", MTF_CALL_PVALLOC},
+    {"free", MTF_CALL_FREE},
+    {"cfree", MTF_CALL_CFREE},
+#define OPERATOR(mangled, demangled, call)                                     \
+    {mangled, MTF_CALL_##call}, {                                              \
+        "operator " demangled, MTF_CALL_##call                                 \
+    }
+#define ALIGN   "St11align_val_t"
+#define NOTHROW "RKSt9nothrow_t"
+#define align   ", std::align_val_t"
+#define nothrow ", std::nothrow_t const&"
+    OPERATOR("_Znwm", "new(unsigned long)", NEW),
+    OPERATOR("_Znam", "new[](unsigned long)", NEW_ARRAY),
+    OPERATOR("_Znwm" NOTHROW, "new(unsigned long" nothrow ")", NEW_NOTHROW),
+    OPERATOR("_Znam" NOTHROW, "new[](unsigned long" nothrow ")",
+             NEW_ARRAY_NOTHROW),
+    OPERATOR("_Znwm" ALIGN, "new(unsigned long" align ")", NEW_ALIGNED),
+    OPERATOR("_Znam" ALIGN, "new[](unsigned long" align ")", NEW_ARRAY_ALIGNED),
+    OPERATOR("_Znwm" ALIGN NOTHROW, "new(unsigned long" align nothrow ")",
+             NEW_ALIGNED_NOTHROW),
+    OPERATOR("_Znam" ALIGN NOTHROW, "new[](unsigned long" align nothrow ")",
+             NEW_ARRAY_ALIGNED_NOTHROW),
+    OPERATOR("_ZdlPv", "delete(void*)", DELETE),
+    OPERATOR("_ZdaPv", "delete[](void*)", DELETE_ARRAY),
+    OPERATOR("_ZdlPvm", "delete(void*, unsigned long)", DELETE_SIZED),
+    OPERATOR("_ZdaPvm", "delete[](void*, unsigned long)", DELETE_ARRAY_SIZED),
+    OPERATOR("_ZdlPv" NOTHROW, "delete(void*" nothrow ")", DELETE_NOTHROW),
+    OPERATOR("_ZdaPv" NOTHROW, "delete[](void*" nothrow ")",
+             DELETE_ARRAY_NOTHROW),
+    OPERATOR("_ZdlPv" ALIGN, "delete(void*" align ")", DELETE_ALIGNED),
+    OPERATOR("_ZdaPv" ALIGN, "delete[](void*" align ")", DELETE_ARRAY_ALIGNED),
+    OPERATOR("_ZdlPvm" ALIGN, "delete(void*, unsigned long" align ")",
+             DELETE_SIZED_ALIGNED),
+    OPERATOR("_ZdaPvm" ALIGN, "delete[](void*, unsigned long" align ")",
+             DELETE_ARRAY_SIZED_ALIGNED),
+    OPERATOR("_ZdlPv" ALIGN NOTHROW, "delete(void*" align nothrow ")",
+             DELETE_ALIGNED_NOTHROW),
+    OPERATOR("_ZdaPv" ALIGN NOTHROW, "delete[](void*" align nothrow ")",
+             DELETE_ARRAY_ALIGNED_NOTHROW),
+#undef OPERATOR
+#undef ALIGN
+#undef NOTHROW
+#undef align
+#undef nothrow
+};
+
+uint8_t format_scan_call(const char **p, const char *end) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(call_names); i++) {
+        const char *at = *p, *name = call_names[i].name;
+        if (format_scan_bytes(&at, end, name, strlen(name)) && at < end &&
+            (*at == '(' || *at == '@' || *at == ' ')) {
+            *p = at;
+            return call_names[i].call;
+        }
+    }
+    return 0;
+}
+
 /* --- Several processes ---------------------------------------------------- */
 
 /* Makes PID the last process. False: too many processes, or out of memory. */

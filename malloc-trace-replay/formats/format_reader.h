@@ -179,6 +179,11 @@ static inline bool format_scan_product(uint64_t a, uint64_t b, uint64_t *v) {
     return !__builtin_mul_overflow(a, b, v);
 }
 
+/* The name of a function of the malloc family or of an operator new or delete,
+   mangled or not, which ends before "(", "@" or a blank. Returns enum mtf_call;
+   0: another name, and *P stays. */
+uint8_t format_scan_call(const char **p, const char *end);
+
 /* --- Several processes ---------------------------------------------------- */
 
 /* Processes of one log, each with its own address space. All 0 at first. */

@@ -45,81 +45,6 @@ struct state {
     uint64_t now_ns, day_ns;
 };
 
-/* --- Names ---------------------------------------------------------------- */
-
-/* Names of the calls: in C, mangled, and as demangled by -C. */
-static const struct {
-    const char *name;
-    uint8_t call;
-} names[] = {
-    {"malloc", MTF_CALL_MALLOC},
-    {"calloc", MTF_CALL_CALLOC},
-    {"realloc", MTF_CALL_REALLOC},
-    {"reallocarray", MTF_CALL_REALLOCARRAY},
-    {"memalign", MTF_CALL_MEMALIGN},
-    {"aligned_alloc", MTF_CALL_ALIGNED_ALLOC},
-    {"posix_memalign", MTF_CALL_POSIX_MEMALIGN},
-    {"valloc", MTF_CALL_VALLOC},
-    {"pvalloc", MTF_CALL_PVALLOC},
-    {"free", MTF_CALL_FREE},
-    {"cfree", MTF_CALL_CFREE},
-#define OPERATOR(mangled, demangled, call)                                     \
-    {mangled, MTF_CALL_##call}, {                                              \
-        "operator " demangled, MTF_CALL_##call                                 \
-    }
-#define ALIGN   "St11align_val_t"
-#define NOTHROW "RKSt9nothrow_t"
-#define align   ", std::align_val_t"
-#define nothrow ", std::nothrow_t const&"
-    OPERATOR("_Znwm", "new(unsigned long)", NEW),
-    OPERATOR("_Znam", "new[](unsigned long)", NEW_ARRAY),
-    OPERATOR("_Znwm" NOTHROW, "new(unsigned long" nothrow ")", NEW_NOTHROW),
-    OPERATOR("_Znam" NOTHROW, "new[](unsigned long" nothrow ")",
-             NEW_ARRAY_NOTHROW),
-    OPERATOR("_Znwm" ALIGN, "new(unsigned long" align ")", NEW_ALIGNED),
-    OPERATOR("_Znam" ALIGN, "new[](unsigned long" align ")", NEW_ARRAY_ALIGNED),
-    OPERATOR("_Znwm" ALIGN NOTHROW, "new(unsigned long" align nothrow ")",
-             NEW_ALIGNED_NOTHROW),
-    OPERATOR("_Znam" ALIGN NOTHROW, "new[](unsigned long" align nothrow ")",
-             NEW_ARRAY_ALIGNED_NOTHROW),
-    OPERATOR("_ZdlPv", "delete(void*)", DELETE),
-    OPERATOR("_ZdaPv", "delete[](void*)", DELETE_ARRAY),
-    OPERATOR("_ZdlPvm", "delete(void*, unsigned long)", DELETE_SIZED),
-    OPERATOR("_ZdaPvm", "delete[](void*, unsigned long)", DELETE_ARRAY_SIZED),
-    OPERATOR("_ZdlPv" NOTHROW, "delete(void*" nothrow ")", DELETE_NOTHROW),
-    OPERATOR("_ZdaPv" NOTHROW, "delete[](void*" nothrow ")",
-             DELETE_ARRAY_NOTHROW),
-    OPERATOR("_ZdlPv" ALIGN, "delete(void*" align ")", DELETE_ALIGNED),
-    OPERATOR("_ZdaPv" ALIGN, "delete[](void*" align ")", DELETE_ARRAY_ALIGNED),
-    OPERATOR("_ZdlPvm" ALIGN, "delete(void*, unsigned long" align ")",
-             DELETE_SIZED_ALIGNED),
-    OPERATOR("_ZdaPvm" ALIGN, "delete[](void*, unsigned long" align ")",
-             DELETE_ARRAY_SIZED_ALIGNED),
-    OPERATOR("_ZdlPv" ALIGN NOTHROW, "delete(void*" align nothrow ")",
-             DELETE_ALIGNED_NOTHROW),
-    OPERATOR("_ZdaPv" ALIGN NOTHROW, "delete[](void*" align nothrow ")",
-             DELETE_ARRAY_ALIGNED_NOTHROW),
-#undef OPERATOR
-#undef ALIGN
-#undef NOTHROW
-#undef align
-#undef nothrow
-};
-
-/* Takes the name of a call of the malloc family, up to the character that ends
-   a name. Returns the call; 0: another name. */
-static uint8_t scan_name(const char **p, const char *end) {
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(names); i++) {
-        const char *at = *p;
-        if (format_scan_bytes(&at, end, names[i].name, strlen(names[i].name)) &&
-            at < end && (*at == '(' || *at == '@' || *at == ' ')) {
-            *p = at;
-            return names[i].call;
-        }
-    }
-    return 0;
-}
-
 /* --- Start of a line ------------------------------------------------------ */
 
 /* Takes TID, or [pid TID]. False: the line has none. */
@@ -370,7 +295,7 @@ static enum format_result read_begin(struct ltrace_thread *t, const char *p,
     uint64_t result;
     if (!skip_module(&p, end))
         return FORMAT_NOTHING;
-    c.call = scan_name(&p, end);
+    c.call = format_scan_call(&p, end);
     if (c.call == 0)
         return is_other_call(p, end) ? FORMAT_NOTHING : FORMAT_BAD;
     p = memchr(p, '(', (size_t)(end - p));
@@ -406,7 +331,7 @@ static enum format_result read_resumed(struct ltrace_thread *t, const char *p,
                                        const char *end, struct format_event *e,
                                        const char **why) {
     uint64_t result;
-    uint8_t call = scan_name(&p, end);
+    uint8_t call = format_scan_call(&p, end);
     if (call == 0)
         return FORMAT_NOTHING;
     if (!format_scan_text(&p, end, " resumed>"))

@@ -97,6 +97,22 @@ else
     skip "ltrace" "it is not installed, or may not trace"
 fi
 
+# valgrind prints aligned_alloc and posix_memalign as memalign.
+if have valgrind && valgrind -q true >/dev/null 2>&1; then
+    sed 's/ posix_memalign$/ memalign/' want >want_valgrind
+    mv want want_all
+    mv want_valgrind want
+    for options in "" "--tool=dhat --time-stamp=yes --dhat-out-file=/dev/null"; do
+        # shellcheck disable=SC2086
+        valgrind $options --trace-malloc=yes --log-file=log "$target" \
+            >/dev/null 2>&1
+        recorded "valgrind $options" "valgrind --trace-malloc=yes" 0
+    done
+    mv want_all want
+else
+    skip "valgrind" "it is not installed, or does not run here"
+fi
+
 # heaptrack records a realloc as a free and an allocation, and no memalign, so
 # that the raw recording has a free of an unknown block.
 if have heaptrack && unpacks zstd && unpacks gzip; then

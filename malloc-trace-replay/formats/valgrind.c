@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * valgrind: log of valgrind --trace-malloc=yes, with any tool that replaces
+ * malloc: memcheck, dhat, massif, helgrind, drd.
+ *
+ *     --PID-- NAME(SIZE) = POINTER
+ *     --PID-- calloc(NUMBER,SIZE) = POINTER
+ *     --PID-- memalign(al ALIGNMENT, size SIZE) = POINTER
+ *     --PID-- realloc(POINTER,SIZE) = POINTER
+ *     --PID-- realloc(0x0,SIZE)malloc(SIZE) = POINTER
+ *     --PID-- realloc(POINTER,0)free(POINTER)    then a line " = 0"
+ *     --PID-- free(POINTER)
+ *
+ * NAME is malloc or an operator, mangled; operators for aligned blocks have
+ * arguments like memalign's. With --time-stamp=yes PID has a time before it.
+ * Other lines are skipped.
+ *
+ * valgrind runs one thread at a time, so calls are in order; their threads are
+ * not told. A process is a thread of the trace and has its own addresses.
+ */
+#include "formats/format_reader.h"
+
+struct state {
+    struct format_processes processes;
+    uint64_t
+        freed_by; /* process of a realloc to 0 whose " = 0" follows, or 0 */
+};
+
+/* Takes DAYS:HOURS:MINUTES:SECONDS.MILLISECONDS. */
+static bool scan_time(const char **p, const char *end, uint64_t *ns) {
+    uint64_t v[3], hours;
+    for (unsigned i = 0; i < 3; i++)
+        if (!format_scan_u64(p, end, &v[i]) || v[i] > 1000000 ||
+            !format_scan_char(p, end, ':'))
+            return false;
+    if (!format_scan_seconds(p, end, ns))
+        return false;
+    hours = v[0] * 24 + v[1];
+    return !__builtin_add_overflow(
+        *ns, (hours * 60 + v[2]) * 60 * UINT64_C(1000000000), ns);
+}
+
+/* Takes "--PID-- " or "--TIME PID-- ". */
+static bool scan_columns(const char **p, const char *end, uint64_t *pid,
+                         struct format_event *e) {
+    const char *at;
+    if (!format_scan_text(p, end, "--"))
+        return false;
+    at = *p;
+    if (scan_time(&at, end, &e->time_ns)) {
+        *p = at;
+        e->flags |= FORMAT_TIMED;
+        if (!format_scan_char(p, end, ' '))
+            return false;
+    }
+    return format_scan_u64(p, end, pid) && *pid != 0 && *pid < UINT32_MAX &&
+           format_scan_text(p, end, "-- ");
+}
+
+static bool scan_pointer(const char **p, const char *end, uint64_t *v) {
+    return end - *p >= 2 && memcmp(*p, "0x", 2) == 0 &&
+           format_scan_hex(p, end, v);
+}
+
+/* Takes "SIZE)", "size SIZE, al ALIGNMENT)" or "al ALIGNMENT, size SIZE)". */
+static bool scan_request(const char **p, const char *end,
+                         struct format_event *e) {
+    uint64_t align_bytes = 0;
+    if (format_scan_text(p, end, "size ")) {
+        if (!format_scan_u64(p, end, &e->size) ||
+            !format_scan_text(p, end, ", al ") ||
+            !format_scan_u64(p, end, &align_bytes))
+            return false;
+    } else if (format_scan_text(p, end, "al ")) {
+        if (!format_scan_u64(p, end, &align_bytes) ||
+            !format_scan_text(p, end, ", size ") ||
+            !format_scan_u64(p, end, &e->size))
+            return false;
+    } else if (!format_scan_u64(p, end, &e->size)) {
+        return false;
+    }
+    if (mtf_call_is_aligned_alloc(e->call))
+        e->align_log2 = format_align_log2(align_bytes);
+    return format_scan_char(p, end, ')');
+}
+
+/* Takes the end of a realloc, behind "realloc(POINTER,SIZE)". */
+static bool scan_realloc(const char **p, const char *end,
+                         struct format_event *e, bool *frees) {
+    uint64_t again;
+    *frees = format_scan_text(p, end, "free(");
+    if (*frees)
+        return scan_pointer(p, end, &again) && again == e->old &&
+               e->size == 0 && format_scan_char(p, end, ')');
+    if (e->old == 0 && format_scan_text(p, end, "malloc(") &&
+        !(format_scan_u64(p, end, &again) && again == e->size &&
+          format_scan_char(p, end, ')')))
+        return false;
+    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+}
+
+/* Takes the arguments and the result of E->call. *FREES: of a realloc to 0,
+   whose result is in a line of its own. */
+static bool scan_call(const char **p, const char *end, struct format_event *e,
+                      bool *frees) {
+    uint64_t number;
+    e->kind = FORMAT_ALLOC;
+    if (!format_scan_char(p, end, '('))
+        return false;
+    if (mtf_call_is_free(e->call)) {
+        e->kind = FORMAT_FREE;
+        return scan_pointer(p, end, &e->old) && format_scan_char(p, end, ')');
+    }
+    if (mtf_call_is_realloc(e->call)) {
+        e->kind = FORMAT_REALLOC;
+        return scan_pointer(p, end, &e->old) && format_scan_char(p, end, ',') &&
+               format_scan_u64(p, end, &e->size) &&
+               format_scan_char(p, end, ')') && scan_realloc(p, end, e, frees);
+    }
+    if (e->call == MTF_CALL_CALLOC) {
+        if (!format_scan_u64(p, end, &number) ||
+            !format_scan_char(p, end, ',') ||
+            !format_scan_u64(p, end, &e->size) ||
+            !format_scan_char(p, end, ')'))
+            return false;
+        if (!format_scan_product(number, e->size, &e->size))
+            e->size = UINT64_MAX;
+    } else if (!scan_request(p, end, e)) {
+        return false;
+    }
+    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+}
+
+static enum format_result read_line(void *state, const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    struct state *s = state;
+    uint64_t pid;
+    bool frees = false;
+    *why = "not a line of valgrind";
+    if (format_scan_text(&p, end, "==") || format_scan_text(&p, end, "**"))
+        return FORMAT_NOTHING;
+    if (!scan_columns(&p, end, &pid, e))
+        return FORMAT_BAD;
+    if (format_scan_text(&p, end, " = ")) {
+        *why = "result without a call";
+        bool expected = s->freed_by == pid;
+        s->freed_by = 0;
+        return expected ? FORMAT_NOTHING : FORMAT_BAD;
+    }
+    e->call = format_scan_call(&p, end);
+    if (e->call == 0 || p == end || *p != '(')
+        return FORMAT_NOTHING; /* of -v */
+    *why = "unreadable call, or two in one line";
+    if (!scan_call(&p, end, e, &frees) || p != end)
+        return FORMAT_BAD;
+    s->freed_by = frees ? pid : 0;
+    e->thread = pid;
+    e->flags |= FORMAT_THREADED;
+    *why = "address of more than 48 bits, or more than 65536 processes";
+    return format_processes_tag(&s->processes, pid, e) ? FORMAT_EVENT
+                                                       : FORMAT_BAD;
+}
+
+static void fini(void *state) {
+    struct state *s = state;
+    format_processes_fini(&s->processes);
+}
+
+const struct format_type format_valgrind = {
+    .name = "valgrind",
+    .title = "valgrind --trace-malloc=yes",
+    .has_kernel_ids = true,
+    .has_addresses = true,
+    .has_processes = true,
+    .line = read_line,
+    .fini = fini,
+    .state_bytes = sizeof(struct state),
+};
