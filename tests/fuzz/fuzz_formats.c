@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as a trace of each format of other programs. What is made of them
- * is a processed trace that does not contradict itself; all bytes are used, or
- * it is said that something is lost, or that they are no such trace; it is not
- * much larger than they are.
- * Read in batches or record by record it is the same. Written in each format,
- * that ends well, too, and as a text it comes back the
- * same. With FUZZ_FORMAT only that one is read.
+ * Any bytes as a trace of each foreign format. Checks:
+ * - the import is a processed trace that agrees with its own account, and not
+ *   much larger than the input;
+ * - all bytes are read, or a fault or a refusal is reported;
+ * - batches and single events give the same trace;
+ * - an export to each format succeeds, and one to text comes back the same.
+ * FUZZ_FORMAT=NAME reads only the format NAME.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -65,7 +65,7 @@ static void import(const void *data, size_t size,
     format_import_free(i);
 }
 
-/* The trace agrees with its own account. */
+/* Checks that the trace agrees with its own account. */
 static void check(const struct trace *t) {
     static struct info_file f;
     memset(&f, 0, sizeof(f));
@@ -109,10 +109,10 @@ static size_t export(const struct trace *t, const struct format_type *format,
     return (size_t)size;
 }
 
-/* Read record by record it is the same trace. */
-static void one_by_one(const void *data, size_t size,
-                       const struct format_type *format,
-                       const struct trace *t) {
+/* Checks that single events give the same trace as batches. */
+static void check_single_events(const void *data, size_t size,
+                                const struct format_type *format,
+                                const struct trace *t) {
     struct format_type single = *format;
     struct trace again;
     single.batch = NULL;
@@ -124,8 +124,9 @@ static void one_by_one(const void *data, size_t size,
     free(again.bytes);
 }
 
-/* Through the text and back. Losses are said once. */
-static void round_trip(const struct trace *t) {
+/* Checks that an export to text and an import of it give the same trace, with
+   no new faults. */
+static void check_round_trip(const struct trace *t) {
     struct trace again;
     uint8_t *text;
     size_t n = export(t, format_by_name("text"), &text);
@@ -154,12 +155,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             continue;
         import(data, size, f, &t);
         if (f->batch != NULL)
-            one_by_one(data, size, f, &t);
+            check_single_events(data, size, f, &t);
         if (!t.refused)
             check(&t);
         if (!t.refused &&
             t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
-            round_trip(&t);
+            check_round_trip(&t);
             const struct format_type *to = format_at(turn++);
             if (to == NULL)
                 turn = 0;
