@@ -6,8 +6,8 @@
  *     TIME_NS TID free(POINTER)
  *
  * Sizes are decimal, pointers hexadecimal with 0x. The script prints no call
- * inside of another one. Lines of the tool itself are skipped, but for those
- * that tell of lost lines.
+ * inside of another one. Messages of bpftrace are skipped; "Lost N events" is a
+ * fault.
  */
 #include "formats/format_reader.h"
 

@@ -29,6 +29,7 @@ static bool fill_window(struct format_reader *r) {
     size_t got;
     if (r->at_end)
         return false;
+    TCM_ASSERT(r->at <= r->end && r->end <= FORMAT_WINDOW);
     memmove(r->window, r->window + r->at, r->end - r->at);
     r->base += r->at;
     r->end -= r->at;

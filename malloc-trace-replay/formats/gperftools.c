@@ -249,6 +249,7 @@ static uint32_t take_new(struct put_state *s, struct format_out *out) {
         memset(s->free[l] + was, 0,
                (s->free_room[l] - was) * sizeof(**s->free));
     }
+    TCM_ASSERT(s->levels <= LEVELS);
     s->used++;
     return reg;
 }

@@ -355,6 +355,7 @@ static struct thread *choose_thread(const struct state *s) {
 
 static enum format_result emit_event(struct state *s, struct thread *t,
                                      struct format_event *e) {
+    TCM_ASSERT(t->at < t->count && t->count <= t->room);
     const struct event *v = &t->event[t->at++];
     if (t->at == t->count && v->type != RAW_DEATH)
         s->current = NULL;
@@ -401,6 +402,7 @@ static enum format_result emit_event(struct state *s, struct thread *t,
 static void drop_emitted(struct state *s) {
     for (size_t i = 0; i < s->ids.count; i++) {
         struct thread *t = &s->thread[i];
+        TCM_ASSERT(t->at <= t->count);
         if (t->at == 0)
             continue;
         memmove(t->event, t->event + t->at,

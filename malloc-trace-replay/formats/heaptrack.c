@@ -106,6 +106,7 @@ static enum format_result read_number(struct state *s, const char *p,
         e->id = block_id((size_t)index, a->live);
     e->size = frees ? 0 : a->size;
     a->live -= frees;
+    TCM_ASSERT(s->interpreted && index < s->count);
     e->flags |= FORMAT_NUMBERED;
     return FORMAT_EVENT;
 }

@@ -22,7 +22,7 @@
 
 #define NS_PER_SECOND 1000000000u
 #define NS_PER_DAY    (UINT64_C(86400) * NS_PER_SECOND)
-/* Seconds below this are a difference, of -r; more are those of -ttt. */
+/* A time of fewer seconds is a difference, of -r; any other a date, of -ttt. */
 #define DIFFERENCE_MAX 10000000u
 
 /* The outermost call of a thread that has begun and not returned. */

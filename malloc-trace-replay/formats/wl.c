@@ -312,6 +312,7 @@ static size_t next_batch(void *state, const uint8_t *p, size_t n,
     (void)n;
     if (s->threads == 0)
         return 0;
+    TCM_ASSERT(s->current < s->threads);
     struct wl_thread *t = &s->thread[s->current];
     b->flags = FORMAT_THREADED;
     b->thread = s->current + 1;
@@ -457,6 +458,7 @@ static void put_event(void *state, struct format_out *out,
         return;
     }
     uint64_t idx = (uint64_t)p->slot + 1;
+    TCM_ASSERT(p->thread < s->code_room && p->slot < s->user_room);
     uint32_t user = s->user[p->slot];
     if (user != 0 && user != p->thread + 1)
         put_sync(s, out, user - 1, p->thread);
