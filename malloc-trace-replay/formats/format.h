@@ -133,9 +133,8 @@ static inline struct format_call format_call_of(const struct format_event *e,
 }
 
 /*
- * Successive calls of one thread and one time. Nearly all calls of a trace are
- * of such kinds, and an import that takes them one by one is several times
- * slower.
+ * Successive calls of one thread and one time. Nearly all calls of a trace can
+ * be taken in batches, which is faster than one by one.
  */
 struct format_batch {
     uint32_t flags;           /* FORMAT_TIMED and FORMAT_THREADED only */
