@@ -71,13 +71,48 @@ static char *demangle(const char *text) {
 }
 
 /* Cuts "::h" and the 16 digits of a hash of the compiler's input, with which
-   Rust's names end. */
-static void cut_rust_hash(char *text) {
+   Rust's older names end. True: TEXT is such a name. */
+static bool cut_rust_hash(char *text) {
     size_t n = strlen(text);
     if (n < 19 || strncmp(text + n - 19, "::h", 3) != 0 ||
         strspn(text + n - 16, "0123456789abcdef") != 16)
-        return;
+        return false;
     text[n - 19] = '\0';
+    return true;
+}
+
+/* Decodes what Rust escapes for linkers: "$LT$" is "<", "$u7b$" is "{", ".." is
+   "::". The demangler of C++ leaves that. */
+static void decode_rust(char *text) {
+    static const char *const escape[] = {"LT", "GT", "RF", "BP",
+                                         "LP", "RP", "C",  "SP"};
+    static const char plain[] = "<>&*(),@";
+    char *to = text;
+    for (const char *p = text; *p != '\0';) {
+        const char *end = *p == '$' ? strchr(p + 1, '$') : NULL;
+        char *rest = NULL;
+        unsigned long code = 0;
+        for (size_t i = 0; end != NULL && i < TCM_ARRAY_SIZE(escape); i++)
+            if (strlen(escape[i]) == (size_t)(end - p - 1) &&
+                strncmp(p + 1, escape[i], (size_t)(end - p - 1)) == 0)
+                code = (unsigned char)plain[i];
+        if (end != NULL && p[1] == 'u' && code == 0)
+            code = strtoul(p + 2, &rest, 16);
+        if (code >= ' ' && code < 0x7f && (rest == NULL || rest == end)) {
+            *to++ = (char)code;
+            p = end + 1;
+        } else if (p[0] == '.' && p[1] == '.') {
+            *to++ = ':';
+            *to++ = ':';
+            p += 2;
+        } else if (p[0] == '_' && p[1] == '$' &&
+                   (to == text || to[-1] == ':')) {
+            p++; /* linkers want no name to begin with $ */
+        } else {
+            *to++ = *p++;
+        }
+    }
+    *to = '\0';
 }
 
 /* Replaces the whole name of std::string. */
@@ -110,7 +145,8 @@ static const char *demangled(struct symbol_names *n, const char *text) {
     char *plain = demangle(text);
     if (plain == NULL)
         return text;
-    cut_rust_hash(plain);
+    if (cut_rust_hash(plain))
+        decode_rust(plain);
     shorten_strings(plain);
     n->text[n->texts++] = plain;
     e->value = n->texts;
@@ -318,9 +354,4 @@ uint32_t symbol_names_count(const struct symbol_names *n) {
 
 bool symbol_names_failed(const struct symbol_names *n) {
     return n->failed;
-}
-
-struct symbol_name symbol_names_of(struct symbol_names *n, uint32_t site) {
-    unsigned count;
-    return *symbol_names_get(n, symbol_names_find(n, site, &count));
 }

@@ -49,7 +49,5 @@ const struct symbol_name *symbol_names_get(const struct symbol_names *n,
 uint32_t symbol_names_count(const struct symbol_names *n);
 /* True after an out of memory: some known sites are "(not known)". */
 bool symbol_names_failed(const struct symbol_names *n);
-/* The innermost name of SITE's frame. */
-struct symbol_name symbol_names_of(struct symbol_names *n, uint32_t site);
 
 #endif
