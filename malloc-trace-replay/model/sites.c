@@ -159,17 +159,6 @@ size_t tool_sites_place(const struct tool_sites *s, uint32_t site) {
     return note == 0 ? SIZE_MAX : note - 1;
 }
 
-uint32_t tool_sites_line(const struct tool_sites *s, uint32_t site) {
-    const struct tool_frame *f;
-    uint32_t at = site;
-    for (unsigned i = 0; s->has_lines && i < TOOL_SITE_DEPTH &&
-                         (f = tool_sites_frame(s, at)) != NULL;
-         i++, at = f->parent)
-        if (f->language != 0)
-            return at;
-    return site;
-}
-
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module) {
     size_t at = tool_ids_find(&s->modules, module);

@@ -82,8 +82,6 @@ tool_sites_frame(const struct tool_sites *s, uint32_t site) {
     size_t at = tool_sites_place(s, site);
     return at == SIZE_MAX ? NULL : &s->frame[at];
 }
-/* The innermost line of SITE's stack; SITE if it has none. */
-uint32_t tool_sites_line(const struct tool_sites *s, uint32_t site);
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module);
 /* NULL: it is not defined. */

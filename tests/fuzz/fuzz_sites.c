@@ -184,7 +184,7 @@ static void check_callers(const struct input *in, struct symbol_names *names) {
     FUZZ_CHECK(report_rows_add(&rows, &in->t, names, REPORT_BY_FUNCTION,
                                &filter, false));
     report_rows_sort(&rows, REPORT_SORT_BYTES);
-    FUZZ_CHECK(report_callers_make(&callers, &rows, &in->t, names,
+    FUZZ_CHECK(report_callers_make(&callers, &rows, &in->t, names, NULL,
                                    REPORT_SORT_BYTES, rows.count, 3));
     for (size_t i = 0; i < rows.count; i++) {
         double sum = 0;

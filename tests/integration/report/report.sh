@@ -167,7 +167,7 @@ if have valgrind && [ "$names" = yes ]; then
             >/dev/null 2>err
         rm -f v*
         sited v "$@" >/dev/null
-        report -q --json v.json v
+        report -q --no-skip --json v.json v
         check "as DHAT: $dhat_name" \
             "$python" "$here/report/report_dhat.py" dhat.json v.json 1
         sed 's/^/# /' "$out"

@@ -21,7 +21,7 @@ DEPTH = 30  # DHAT counts frames before it expands inlined functions
 # Names of functions may have parentheses, too.
 DHAT = re.compile(r"^0x[0-9A-F]+: (.*?)"
                   r"(?: \((?:in ([^()]*)|([^()]*):(\d+))\))?$")
-SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[(.*)\+0x[0-9a-f]+\]$")
+SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[([^][]*)\+0x[0-9a-f]+\]$")
 
 
 def text(path, line, module):

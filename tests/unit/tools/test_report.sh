@@ -78,13 +78,15 @@ report -q --stacks 5 --json j one
 tr -d ' \n' <j >line
 like "in JSON" line \
     '"stacks":\[\{"value":1010,"frames":\["app\+0x2ff","app\+0xff"\]'
-# Two that differ only far outside of what fits in a line.
+# Two that differ only far outside of what fits in a line, in library frames
+# around the user's.
 awk 'BEGIN {
     print "module 1 0x1000000 0x9000000 /opt/app"
+    print "module 2 0x1000000 0x9000000 /lib/libc.so.6"
     for (s = 0; s < 2; s++) {
         for (i = 1; i <= 30; i++)
-            printf "frame %d %d 1 %d\n", 40 * s + i,
-                i == 1 ? 0 : 40 * s + i - 1,
+            printf "frame %d %d %d %d\n", 40 * s + i,
+                i == 1 ? 0 : 40 * s + i - 1, i == 2 || i == 8 ? 1 : 2,
                 16777216 + 16 * i + (i == 5 ? 4096 * s : 0)
         printf "site %d\nnew %d 8\n", 40 * s + 30, s
     }
@@ -92,8 +94,22 @@ awk 'BEGIN {
 report deep >text
 is "stacks that differ late: no two lines are the same" \
     "$(grep '50.0 %' text | sort -u | wc -l)" 2
-like "one has its frame" text ' < \.\.\. < app\+0x4f < \.\.\.$'
-like "and so has the other" text ' < \.\.\. < app\+0x104f < \.\.\.$'
+user='app\+0x7f < \.\.\. <'
+like "one has its frame" text \
+    "< \.\.\. < $user libc.so.6\+0x4f < \.\.\. < app\+0x1f < \.\.\.$"
+like "and so has the other" text \
+    "< \.\.\. < $user libc.so.6\+0x104f < \.\.\. < app\+0x1f < \.\.\.$"
+like "the row is of the user's frame" text ' app\+0x7f$'
+report --no-skip deep >text
+like "with --no-skip of the innermost" text ' libc.so.6\+0x1df$'
+report --skip 'app' deep >text
+like "and so if the user's are passed over" text ' libc.so.6\+0x1df$'
+fails_with "a pattern that is none" 2 report --skip '(' deep
+fails_with "both" 2 report --skip x --no-skip deep
+is "a filter matches any frame" "$(report --columns --filter 0x104f deep)" \
+    "$(printf '%16d %12d app+0x7f' 8 1)"
+report --columns --filter 'nothing' deep >text
+is "or none" "$(cat text)" ""
 report --tree one >text
 sed '1,3d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
 is "a tree" "$(cat got)" "1.13 4 100.0 all

@@ -49,7 +49,7 @@ static const enum report_stacks_label frame_labels[] = {
     [REPORT_BY_LANGUAGE] = REPORT_STACKS_LANGUAGE,
 };
 
-enum { OUTS = 9, SUPPRESSION_FILES = 64 };
+enum { OUTS = 9, SUPPRESSION_FILES = 64, SKIPS = 64 };
 /* Stacks below a row: most, and the default of the text. */
 #define STACKS_OF_ROW_MAX 1000u
 #define STACKS_OF_ROW     2u
@@ -60,6 +60,9 @@ struct report {
     const char *name; /* of the first trace */
     unsigned by;      /* enum report_by */
     unsigned sort;    /* enum report_sort */
+    struct report_skip skip;
+    const char *skip_text[SKIPS];
+    struct tool_opt_list skips;
     bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
     double share; /* smallest part of all of a branch that the tree shows */
@@ -144,9 +147,17 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .given = &r->has_top},
         {.name = "filter",
          .value = "REGEX",
-         .help = "only rows whose text matches",
+         .help = "only what has a row or a frame of its stack that matches",
          .take = take_filter,
          .ctx = r},
+        {.name = "skip",
+         .value = "REGEX",
+         .help = "do not name rows by functions, files or modules that match, "
+                 "but by their callers (repeatable)",
+         .list = &r->skips},
+        {.name = "no-skip",
+         .help = "name rows by the innermost frame, also of libraries",
+         .flag = &r->skip.off},
         {.name = "live-at",
          .rare = true,
          .value = "WHEN",
@@ -455,6 +466,7 @@ static bool write_html(struct report *r, const struct report_tallies *t,
         .rows = rows,
         .t = t,
         .names = names,
+        .skip = &r->skip,
         .stacks = sites ? functions : NULL,
         .history = t->options.history,
         .is_live = r->page != NULL};
@@ -551,7 +563,7 @@ static bool find_callers(const struct report *r, const struct report_tallies *t,
     if (report_rows_tally_by(r->by) != REPORT_TALLY_BY_SITE ||
         r->by == REPORT_BY_STACK || r->diff != NULL || per_row == 0)
         return true;
-    return report_callers_make(callers, rows, t, names, r->sort,
+    return report_callers_make(callers, rows, t, names, &r->skip, r->sort,
                                shown < rows->count ? shown : rows->count,
                                per_row) ||
            out_of_memory();
@@ -582,7 +594,7 @@ static bool write_all(struct report *r, struct report_tallies *t,
     report_callers_fini(&callers);
     return good && (r->objects == NULL ||
                     report_export_objects(r->objects, r->traces, r->trace_count,
-                                          t, names));
+                                          t, names, &r->skip));
 }
 
 static bool report_tallies(struct report *r, struct report_tallies *t) {
@@ -724,6 +736,7 @@ static int find_errors(const struct report *r) {
                                       .top = r->has_top ? (size_t)r->top : 20,
                                       .text = !tool_is_quiet() &&
                                               !stdout_is_taken(r),
+                                      .skip = &r->skip,
                                       .json = r->json};
     bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
     for (size_t i = 0; i < OUTS; i++)
@@ -753,14 +766,34 @@ static int run(struct report *r) {
     return good ? r->status : TOOL_FAILED;
 }
 
+/* Compiles the expressions of --skip. Returns an enum tool_status. */
+static int compile_skips(struct report *r) {
+    static regex_t match[SKIPS];
+    char text[160];
+    r->skip.match = match;
+    for (size_t i = 0; i < r->skips.count; i++) {
+        int error =
+            regcomp(&match[i], r->skip_text[i], REG_EXTENDED | REG_NOSUB);
+        if (error != 0) {
+            regerror(error, &match[i], text, sizeof(text));
+            return tool_usage_error("--skip: \"%s\": %s", r->skip_text[i],
+                                    text);
+        }
+        r->skip.count++;
+    }
+    if (r->skip.off && r->skip.count != 0)
+        return tool_usage_error("--skip and --no-skip exclude each other");
+    return TOOL_OK;
+}
+
 /* Runs with the operands of O. Returns an exit status. */
 static int run_operands(struct report *r, const struct tool_opts *o) {
-    for (size_t i = 0; i < r->suppression_files.count; i++) {
-        int status =
+    int status = compile_skips(r);
+    for (size_t i = 0; status == TOOL_OK && i < r->suppression_files.count; i++)
+        status =
             report_suppressions_read(&r->suppressions, r->suppression_file[i]);
-        if (status != TOOL_OK)
-            return status;
-    }
+    if (status != TOOL_OK)
+        return status;
     if (o->operand_count == 0)
         return tool_usage_error("no trace given");
     if ((size_t)o->operand_count > TOOL_SITE_TRACES)
@@ -772,15 +805,19 @@ static int run_operands(struct report *r, const struct tool_opts *o) {
 }
 
 int cmd_report(int argc, char **argv) {
-    static struct report r = {.when = "at the end",
-                              .filter = {.suppressed = &r.suppressions},
-                              .suppression_files = {.at = r.suppression_file,
-                                                    .room = SUPPRESSION_FILES}};
+    static struct report r = {
+        .when = "at the end",
+        .filter = {.suppressed = &r.suppressions, .skip = &r.skip},
+        .skips = {.at = r.skip_text, .room = SKIPS},
+        .suppression_files = {.at = r.suppression_file,
+                              .room = SUPPRESSION_FILES}};
     struct tool_opts o;
     int status =
         parse_options(&r, &o, argc, argv) ? run_operands(&r, &o) : o.status;
     report_suppressions_fini(&r.suppressions);
     if (r.has_match)
         regfree(&r.match);
+    for (size_t i = 0; i < r.skip.count; i++)
+        regfree(&r.skip.match[i]);
     return status;
 }

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most frames of a stack in the text. */
+/* Frames of a stack in the text; behind these only the user's are shown. */
 #define FRAMES_SHOWN 8u
 
 enum error_kind {
@@ -502,47 +502,58 @@ static uint64_t sum_up(struct errors *e) {
 
 /* --- Output --------------------------------------------------------------- */
 
-/* Calls PUT with the text of each frame of SITE, innermost first. */
-static void each_frame(const struct errors *e, struct symbol_names *names,
-                       uint32_t site, bool (*put)(void *ctx, const char *text),
+/* Calls PUT with the text of each frame of SITE, innermost first, and true for
+   frames of the user's code. */
+static void each_frame(const struct errors *e, struct report_frames *frames,
+                       uint32_t site,
+                       void (*put)(void *ctx, const char *text, bool user),
                        void *ctx) {
     uint32_t stack[TOOL_SITE_DEPTH];
     unsigned depth = report_stacks_sites(&e->sites, site, stack);
-    bool more = true;
-    for (unsigned i = 0; i < depth && more; i++) {
+    for (unsigned i = 0; i < depth; i++) {
         unsigned count;
-        uint32_t number = symbol_names_find(names, stack[i], &count);
-        for (unsigned k = 0; k < count && more; k++) {
-            struct symbol_name name = *symbol_names_get(names, number + k);
-            char *text = report_labels_name(&name, REPORT_BY_SITE);
-            more = text != NULL && put(ctx, report_labels_one_line(text));
+        uint32_t number = symbol_names_find(frames->names, stack[i], &count);
+        for (; count != 0; count--, number++) {
+            char *text = report_labels_name(
+                symbol_names_get(frames->names, number), REPORT_BY_SITE);
+            if (text != NULL)
+                put(ctx, text, report_frames_is_user(frames, number));
             free(text);
         }
     }
 }
 
-static bool print_frame(void *ctx, const char *text) {
-    unsigned *shown = ctx;
-    if ((*shown)++ == FRAMES_SHOWN) {
-        printf("        ...\n");
-        return false;
+struct shown {
+    unsigned count;
+    bool gap;
+};
+
+static void print_frame(void *ctx, const char *text, bool user) {
+    struct shown *s = ctx;
+    if (s->count++ >= FRAMES_SHOWN && !user) {
+        s->gap = true;
+        return;
     }
+    if (s->gap)
+        puts("        ...");
+    s->gap = false;
     printf("        %s\n", text);
-    return true;
 }
 
 /* Prints "    freed by delete" and the stack. */
-static void print_deed(const struct errors *e, struct symbol_names *names,
+static void print_deed(const struct errors *e, struct report_frames *frames,
                        const char *what, const struct deed *d) {
-    unsigned shown = 0;
+    struct shown shown = {0};
     if (d->call == 0)
         return;
     printf("    %s %s%s\n", what, mtf_call_name(d->call),
            d->site == MTF_SITE_NONE ? ", call site not recorded" : "");
-    each_frame(e, names, d->site, print_frame, &shown);
+    each_frame(e, frames, d->site, print_frame, &shown);
+    if (shown.gap)
+        puts("        ...");
 }
 
-static void print_error(const struct errors *e, struct symbol_names *names,
+static void print_error(const struct errors *e, struct report_frames *frames,
                         const struct error *x) {
     struct tool_text count, size;
     printf("%s: %s time%s", kind_names[x->kind],
@@ -558,12 +569,12 @@ static void print_error(const struct errors *e, struct symbol_names *names,
         printf(", given %" PRIu64 " B", x->value);
     putchar('\n');
     bool again = x->kind == TWICE || x->kind == INSIDE || x->kind == NO_BLOCK;
-    print_deed(e, names, again ? "wrong" : "freed by", &x->wrong);
-    print_deed(e, names, "freed by", &x->freed);
-    print_deed(e, names, "made by", &x->made);
+    print_deed(e, frames, again ? "wrong" : "freed by", &x->wrong);
+    print_deed(e, frames, "freed by", &x->freed);
+    print_deed(e, frames, "made by", &x->made);
 }
 
-static void print_text(const struct errors *e, struct symbol_names *names,
+static void print_text(const struct errors *e, struct report_frames *frames,
                        uint64_t all, size_t top) {
     struct tool_text a, b;
     if (all == 0) {
@@ -574,17 +585,17 @@ static void print_text(const struct errors *e, struct symbol_names *names,
            all == 1 ? "" : "s", tool_text_count(&b, e->count),
            e->count == 1 ? "" : "s");
     for (size_t i = 0; i < e->count && i < top; i++)
-        print_error(e, names, &e->error[i]);
+        print_error(e, frames, &e->error[i]);
     if (e->count > top)
         printf("%s more\n", tool_text_count(&a, e->count - top));
 }
 
-static bool put_frame(void *ctx, const char *text) {
+static void put_frame(void *ctx, const char *text, bool user) {
+    (void)user;
     tool_json_string(ctx, NULL, text);
-    return true;
 }
 
-static void put_deed(const struct errors *e, struct symbol_names *names,
+static void put_deed(const struct errors *e, struct report_frames *frames,
                      struct tool_json *j, const char *key,
                      const struct deed *d) {
     if (d->call == 0) {
@@ -594,12 +605,12 @@ static void put_deed(const struct errors *e, struct symbol_names *names,
     tool_json_begin_object(j, key);
     tool_json_string(j, "call", mtf_call_name(d->call));
     tool_json_begin_array(j, "stack");
-    each_frame(e, names, d->site, put_frame, j);
+    each_frame(e, frames, d->site, put_frame, j);
     tool_json_end_array(j);
     tool_json_end_object(j);
 }
 
-static void put_json(const struct errors *e, struct symbol_names *names,
+static void put_json(const struct errors *e, struct report_frames *frames,
                      uint64_t all, struct tool_json *j) {
     tool_json_begin_object(j, NULL);
     tool_json_u64(j, "errors", all);
@@ -615,9 +626,9 @@ static void put_json(const struct errors *e, struct symbol_names *names,
             tool_json_u64(j, "byte", x->value);
         if (x->kind == OTHER_SIZE)
             tool_json_u64(j, "given", x->value);
-        put_deed(e, names, j, "wrong", &x->wrong);
-        put_deed(e, names, j, "freed", &x->freed);
-        put_deed(e, names, j, "made", &x->made);
+        put_deed(e, frames, j, "wrong", &x->wrong);
+        put_deed(e, frames, j, "freed", &x->freed);
+        put_deed(e, frames, j, "made", &x->made);
         tool_json_end_object(j);
     }
     tool_json_end_array(j);
@@ -627,21 +638,24 @@ static void put_json(const struct errors *e, struct symbol_names *names,
 static int report(const struct report_errors_options *o, struct tool_json *j) {
     struct errors e = {.status = TOOL_OK};
     struct symbol_names *names = NULL;
+    struct report_frames frames = {0};
     bool good = true;
     for (size_t i = 0; good && i < o->trace_count; i++)
         good = take_trace(&e, o->traces[i]);
     if (good)
-        good = (names = symbol_names_new(&e.sites, o->modules)) != NULL ||
+        good = ((names = symbol_names_new(&e.sites, o->modules)) != NULL &&
+                report_frames_init(&frames, names, &e.sites, o->skip, false)) ||
                out_of_memory(&e);
     int status = TOOL_FAILED;
     if (good) {
         uint64_t all = sum_up(&e);
         if (o->text)
-            print_text(&e, names, all, o->top);
+            print_text(&e, &frames, all, o->top);
         if (o->json != NULL)
-            put_json(&e, names, all, j);
+            put_json(&e, &frames, all, j);
         status = all != 0 ? REPORT_ERRORS_FOUND : e.status;
     }
+    report_frames_fini(&frames);
     symbol_names_free(names);
     tool_map_fini(&e.place);
     tool_sites_fini(&e.sites);

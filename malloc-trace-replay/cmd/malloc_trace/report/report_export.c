@@ -576,15 +576,13 @@ bool report_export_pprof(const struct report_tallies *t,
 
 struct objects {
     FILE *f;
-    struct symbol_names *names;
-    const struct tool_sites *sites;
+    struct report_labels labels; /* of lines */
 };
 
 static bool put_object(void *ctx, const struct report_object *o) {
     struct objects *w = ctx;
-    char *place =
-        report_labels_location(w->names, w->sites, REPORT_BY_LINE, o->site);
-    if (place == NULL) {
+    uint32_t place = report_labels_site(&w->labels, o->site);
+    if (place == REPORT_TEXTS_NONE) {
         tool_error("out of memory");
         return false;
     }
@@ -595,26 +593,32 @@ static bool put_object(void *ctx, const struct report_object *o) {
     if (o->ended)
         fprintf(w->f, "%u", o->freed_by);
     fprintf(w->f, ",%u,%" PRIu64 ",", o->site, o->life_bytes);
-    report_print_csv_text(w->f, place);
+    report_print_csv_text(w->f, w->labels.texts->text[place]);
     fputc('\n', w->f);
-    free(place);
     return ferror(w->f) == 0;
 }
 
 bool report_export_objects(const char *file, const char *const *traces,
                            size_t count, const struct report_tallies *t,
-                           struct symbol_names *names) {
-    struct objects w = {tool_file_stream(file), names, &t->sites};
+                           struct symbol_names *names,
+                           const struct report_skip *skip) {
+    struct objects w = {.f = tool_file_stream(file)};
+    struct report_texts texts = {0};
     struct report_tallies again = {.options = {.by = REPORT_TALLY_BY_THREAD,
                                                .object = put_object,
                                                .ctx = &w}};
-    bool good = w.f != NULL;
-    if (!good)
+    if (w.f == NULL)
         return false;
+    bool good = report_labels_init(&w.labels, &texts, names, &t->sites,
+                                   REPORT_BY_LINE, skip);
+    if (!good)
+        tool_error("out of memory");
     fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
           w.f);
     for (size_t i = 0; good && i < count; i++)
         good = report_tally_read(&again, traces[i]);
     report_tally_fini(&again);
+    report_labels_fini(&w.labels);
+    report_texts_fini(&texts);
     return tool_file_stream_end(w.f, file) && good;
 }

@@ -29,9 +29,11 @@ bool report_export_dhat(const struct report_stacks *s,
 /* Text with addresses and the list of libraries. */
 bool report_export_heap_profile(struct report_tallies *t, const char *file);
 /* CSV with a line for each block. Reads the COUNT TRACES, of which T and NAMES
-   are, a second time: the definition of a site may follow its use. */
+   are, a second time: the definition of a site may follow its use.
+   SKIP: of report_frames_init. */
 bool report_export_objects(const char *file, const char *const *traces,
                            size_t count, const struct report_tallies *t,
-                           struct symbol_names *names);
+                           struct symbol_names *names,
+                           const struct report_skip *skip);
 
 #endif

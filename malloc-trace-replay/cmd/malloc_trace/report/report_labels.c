@@ -57,6 +57,19 @@ static char *script_text(const struct symbol_name *n) {
     return length < 0 ? NULL : text;
 }
 
+/* The function of N, with the file if it has no name of its own: "<module>
+   (script.py)", "<lambda> (script.py)". */
+static char *function_text(const struct symbol_name *n) {
+    char *text = NULL;
+    size_t length = strlen(n->function);
+    if (n->language == 0 || n->file == NULL || length < 2 ||
+        n->function[0] != '<' || n->function[length - 1] != '>')
+        return strdup(n->function);
+    return asprintf(&text, "%s (%s)", n->function, base_name(n->file)) < 0
+               ? NULL
+               : text;
+}
+
 static const char *language_text(const struct symbol_name *n) {
     static const char *const language[] = {
         [0] = "native",
@@ -73,7 +86,7 @@ static char *text_of(const struct symbol_name *n, enum report_by by) {
         return strdup(n->special);
     switch (by) {
     case REPORT_BY_FUNCTION:
-        return n->function != NULL ? strdup(n->function)
+        return n->function != NULL ? function_text(n)
                : n->language != 0  ? line_text(n)
                                    : place_text(n);
     case REPORT_BY_LINE:
@@ -110,20 +123,6 @@ char *report_labels_name(const struct symbol_name *name, enum report_by by) {
     return report_labels_one_line(text_of(name, by));
 }
 
-/* The site of SITE's stack that a row is labelled with: the innermost line of
-   an interpreted program, if there is one; for modules always SITE. */
-static uint32_t row_site(const struct tool_sites *sites, enum report_by by,
-                         uint32_t site) {
-    return by == REPORT_BY_MODULE ? site : tool_sites_line(sites, site);
-}
-
-char *report_labels_location(struct symbol_names *names,
-                             const struct tool_sites *sites, enum report_by by,
-                             uint32_t site) {
-    struct symbol_name n = symbol_names_of(names, row_site(sites, by, site));
-    return report_labels_name(&n, by);
-}
-
 /* --- Stacks --------------------------------------------------------------- */
 
 /* Iterator over the names of a stack, innermost first. */
@@ -158,16 +157,21 @@ static bool walk_next(struct walk *w, uint32_t *number) {
 
 /* --- Labels --------------------------------------------------------------- */
 
-void report_labels_init(struct report_labels *l, struct report_texts *texts,
+bool report_labels_init(struct report_labels *l, struct report_texts *texts,
                         struct symbol_names *names,
-                        const struct tool_sites *sites, enum report_by by) {
+                        const struct tool_sites *sites, enum report_by by,
+                        const struct report_skip *skip) {
     *l = (struct report_labels){
         .texts = texts, .names = names, .sites = sites, .by = by};
+    return report_frames_init(&l->frames, names, sites, skip,
+                              by == REPORT_BY_MODULE);
 }
 
 void report_labels_fini(struct report_labels *l) {
+    report_frames_fini(&l->frames);
     free(l->of_name);
-    free(l->match);
+    free(l->suppressed);
+    free(l->matching);
     free(l->stack);
 }
 
@@ -200,9 +204,7 @@ static uint32_t text_number(struct report_labels *l, uint32_t number) {
 }
 
 uint32_t report_labels_site(struct report_labels *l, uint32_t site) {
-    unsigned count;
-    site = row_site(l->sites, l->by, site);
-    return text_number(l, symbol_names_find(l->names, site, &count));
+    return text_number(l, report_frames_named(&l->frames, site));
 }
 
 uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
@@ -228,48 +230,86 @@ uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
     return report_texts_number(l->texts, l->stack);
 }
 
-static bool frame_matches(struct report_labels *l,
-                          const struct report_suppressions *s, uint32_t site) {
+/* --- Tests of stacks ------------------------------------------------------ */
+
+/* A property of frames, tested by name. */
+struct test {
+    bool (*name)(struct report_labels *l, const void *pattern, uint32_t number);
+    const void *pattern;
+};
+
+static bool frame_passes(struct report_labels *l, const struct test *test,
+                         uint32_t site) {
     unsigned count;
     uint32_t number = symbol_names_find(l->names, site, &count);
-    for (; count != 0; count--, number++) {
-        const struct symbol_name *n = symbol_names_get(l->names, number);
-        if (report_suppressions_match(s, n->function) ||
-            report_suppressions_match(s, n->file) ||
-            report_suppressions_match(s, n->module))
+    for (; count != 0; count--, number++)
+        if (test->name(l, test->pattern, number))
             return true;
-    }
     return false;
 }
 
-bool report_labels_match(struct report_labels *l,
-                         const struct report_suppressions *s, uint32_t site) {
+/* True if a frame of SITE's stack passes TEST, which is the same one for MEMO,
+   an array by index of the frame. */
+static bool stack_passes(struct report_labels *l, const struct test *test,
+                         uint8_t **memo, uint32_t site) {
     uint32_t stack[TOOL_SITE_DEPTH];
     unsigned depth = 0;
-    bool match = false;
+    bool pass = false;
     size_t at;
-    if (s->count == 0)
-        return false;
-    if (l->match == NULL)
-        l->match = calloc(l->sites->frames + 1, sizeof(*l->match));
+    if (*memo == NULL)
+        *memo = calloc(l->sites->frames + 1, sizeof(**memo));
     for (; depth < TOOL_SITE_DEPTH &&
            (at = tool_sites_place(l->sites, site)) != SIZE_MAX;
          site = l->sites->frame[at].parent) {
         /* A frame marked 3 is in this stack: a circle. */
-        if (l->match != NULL && l->match[at] != 0) {
-            match = l->match[at] == 2;
+        if (*memo != NULL && (*memo)[at] != 0) {
+            pass = (*memo)[at] == 2;
             break;
         }
-        if (l->match != NULL)
-            l->match[at] = 3;
+        if (*memo != NULL)
+            (*memo)[at] = 3;
         stack[depth++] = site;
     }
     while (depth-- > 0) {
-        match = match || frame_matches(l, s, stack[depth]);
-        if (l->match != NULL)
-            l->match[tool_sites_place(l->sites, stack[depth])] = match ? 2 : 1;
+        pass = pass || frame_passes(l, test, stack[depth]);
+        if (*memo != NULL)
+            (*memo)[tool_sites_place(l->sites, stack[depth])] = pass ? 2 : 1;
     }
-    return match;
+    return pass;
+}
+
+static bool name_is_suppressed(struct report_labels *l, const void *pattern,
+                               uint32_t number) {
+    const struct symbol_name *n = symbol_names_get(l->names, number);
+    return report_suppressions_match(pattern, n->function) ||
+           report_suppressions_match(pattern, n->file) ||
+           report_suppressions_match(pattern, n->module);
+}
+
+bool report_labels_suppressed(struct report_labels *l,
+                              const struct report_suppressions *s,
+                              uint32_t site) {
+    const struct test test = {name_is_suppressed, s};
+    return s->count != 0 && stack_passes(l, &test, &l->suppressed, site);
+}
+
+static bool name_matches(struct report_labels *l, const void *pattern,
+                         uint32_t number) {
+    const struct symbol_name *n = symbol_names_get(l->names, number);
+    uint32_t label = text_number(l, number);
+    const char *text[] = {n->function, n->file, n->module,
+                          label == REPORT_TEXTS_NONE ? NULL
+                                                     : l->texts->text[label]};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(text); i++)
+        if (text[i] != NULL && regexec(pattern, text[i], 0, NULL, 0) == 0)
+            return true;
+    return false;
+}
+
+bool report_labels_match(struct report_labels *l, const regex_t *match,
+                         uint32_t site) {
+    const struct test test = {name_matches, match};
+    return stack_passes(l, &test, &l->matching, site);
 }
 
 /* --- Texts ---------------------------------------------------------------- */

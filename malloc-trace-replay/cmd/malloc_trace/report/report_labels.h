@@ -8,6 +8,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_LABELS_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_LABELS_H
 
+#include "cmd/malloc_trace/report/report_frames.h"
 #include "cmd/malloc_trace/report/report_suppress.h"
 #include "common/collections.h"
 #include "symbols/symbol_names.h"
@@ -51,35 +52,40 @@ struct report_labels {
     struct symbol_names *names;
     const struct tool_sites *sites;
     enum report_by by;
+    struct report_frames frames;
     uint32_t *of_name; /* number of the text plus 1, by number of the name */
-    uint8_t *match;    /* suppressed, by index of the frame: 1 no, 2 yes, 3 in
-                          the stack that is being tested */
     size_t name_room;
+    /* by index of the frame, of its stack: 1 no, 2 yes, 3 being tested */
+    uint8_t *suppressed, *matching;
     char *stack; /* text under construction */
     size_t stack_room;
 };
 
-void report_labels_init(struct report_labels *l, struct report_texts *texts,
+/* SKIP: of report_frames_init. False: out of memory; L needs report_labels_fini
+   all the same. */
+bool report_labels_init(struct report_labels *l, struct report_texts *texts,
                         struct symbol_names *names,
-                        const struct tool_sites *sites, enum report_by by);
+                        const struct tool_sites *sites, enum report_by by,
+                        const struct report_skip *skip);
 void report_labels_fini(struct report_labels *l);
-/* The number of the label of SITE: its innermost line of an interpreted
-   program, or else its innermost name. REPORT_TEXTS_NONE: out of memory. */
+/* The number of the label of SITE, which names the user's frame of its stack.
+   REPORT_TEXTS_NONE: out of memory. */
 uint32_t report_labels_site(struct report_labels *l, uint32_t site);
 /* Like report_labels_site, with all of the stack: "innermost < ... <
    outermost". */
 uint32_t report_labels_stack(struct report_labels *l, uint32_t site);
 /* True if S has a pattern for function, file or module of a frame of SITE's
    stack. S is the same one in all calls for L. */
-bool report_labels_match(struct report_labels *l,
-                         const struct report_suppressions *s, uint32_t site);
+bool report_labels_suppressed(struct report_labels *l,
+                              const struct report_suppressions *s,
+                              uint32_t site);
+/* True if MATCH matches the label, the function, the file or the module of a
+   frame of SITE's stack. MATCH is the same one in all calls for L. */
+bool report_labels_match(struct report_labels *l, const regex_t *match,
+                         uint32_t site);
 
 /* The label of NAME, from malloc. NULL: out of memory. */
 char *report_labels_name(const struct symbol_name *name, enum report_by by);
-/* The label of SITE, from malloc. NULL: out of memory. */
-char *report_labels_location(struct symbol_names *names,
-                             const struct tool_sites *sites, enum report_by by,
-                             uint32_t site);
 
 /* Replaces newlines and other control characters of TEXT by "?"; returns
    TEXT. */

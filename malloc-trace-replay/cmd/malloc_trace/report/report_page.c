@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/report/report_page.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "cmd/malloc_trace/report/report_labels.h"
 #include "common/collections.h"
 #include "common/main.h"
@@ -19,7 +20,9 @@
 /* Series with a colour of their own, k1 to k7; k8 is that of the others. */
 #define SERIES 7u
 
-static char *key_text(const struct report_page *h, uint64_t key) {
+/* Number of the name of KEY's series. REPORT_TEXTS_NONE: out of memory. */
+static uint32_t key_text(const struct report_page *h,
+                         struct report_labels *functions, uint64_t key) {
     const struct report_thread *thread;
     char *text = NULL;
     int length;
@@ -33,10 +36,12 @@ static char *key_text(const struct report_page *h, uint64_t key) {
             asprintf(&text, "thread %" PRIu32 " %s", thread->id, thread->name);
         break;
     default:
-        return report_labels_location(h->names, &h->t->sites,
-                                      REPORT_BY_FUNCTION, (uint32_t)key);
+        return report_labels_site(functions, (uint32_t)key);
     }
-    return length < 0 ? NULL : text;
+    uint32_t number = length < 0 ? REPORT_TEXTS_NONE
+                                 : report_texts_number(functions->texts, text);
+    free(text);
+    return number;
 }
 
 static int compare_series(const void *a, const void *b) {
@@ -47,20 +52,19 @@ static int compare_series(const void *a, const void *b) {
 
 /* Adds K to the series of its name; ROOM is that of H->series. False: out of
    memory. */
-static bool add_key(struct report_page *h, struct report_texts *names,
+static bool add_key(struct report_page *h, struct report_labels *functions,
                     size_t *room, const struct report_history_key *k) {
-    char *text = key_text(h, h->t->tally[k->tally].key);
-    uint32_t at =
-        text == NULL ? REPORT_TEXTS_NONE : report_texts_number(names, text);
-    free(text);
+    uint32_t at = key_text(h, functions, h->t->tally[k->tally].key);
     if (at == REPORT_TEXTS_NONE ||
         !tool_array_reserve(&h->series, room, (size_t)at + 1,
                             sizeof(*h->series)))
         return false;
     struct report_page_series *s = &h->series[at];
+    /* Texts are added for series alone. */
+    TCM_ASSERT(at <= h->series_count);
     if (at == h->series_count) {
         memset(s, 0, sizeof(*s));
-        s->name = strdup(names->text[at]);
+        s->name = strdup(functions->texts->text[at]);
         h->series_count++;
     }
     for (unsigned c = 0; c < h->history->columns; c++) {
@@ -93,13 +97,16 @@ static bool add_others(struct report_page *h, size_t *room) {
 
 /* Finds the largest series, and the others. False: out of memory. */
 static bool find_series(struct report_page *h) {
-    struct report_texts names = {0};
+    struct report_texts texts = {0};
+    struct report_labels functions;
     size_t room = 0;
-    bool good = true;
+    bool good = report_labels_init(&functions, &texts, h->names, &h->t->sites,
+                                   REPORT_BY_FUNCTION, h->skip);
     h->series_count = 0;
     for (size_t i = 0; i < h->history->keys && good; i++)
-        good = add_key(h, &names, &room, &h->history->key[i]);
-    report_texts_fini(&names);
+        good = add_key(h, &functions, &room, &h->history->key[i]);
+    report_labels_fini(&functions);
+    report_texts_fini(&texts);
     if (good && h->series_count != 0)
         qsort(h->series, h->series_count, sizeof(*h->series), compare_series);
     return good && add_others(h, &room);
@@ -119,9 +126,8 @@ static bool add_growth(struct report_page *h, const uint32_t *row, size_t texts,
                        unsigned from) {
     const struct report_history *y = h->history;
     struct report_labels labels;
-    bool good = true;
-    report_labels_init(&labels, &h->rows->texts, h->names, &h->t->sites,
-                       h->rows_by);
+    bool good = report_labels_init(&labels, &h->rows->texts, h->names,
+                                   &h->t->sites, h->rows_by, h->skip);
     for (size_t i = 0; i < y->keys && good; i++) {
         const struct report_history_key *k = &y->key[i];
         uint32_t text = label_of(&labels, h->rows_by, &h->t->tally[k->tally]);

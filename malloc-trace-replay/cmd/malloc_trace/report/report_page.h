@@ -33,6 +33,7 @@ struct report_page {
     struct report_rows *rows; /* sorted */
     const struct report_tallies *t;
     struct symbol_names *names;
+    const struct report_skip *skip;       /* of report_frames_init */
     const struct report_stacks *stacks;   /* of functions, or NULL */
     const struct report_history *history; /* or NULL */
     bool is_live;                         /* the page reloads itself */

@@ -108,6 +108,11 @@ void report_print_head(const struct report_rows *r,
                tool_text_ns(&text[1], t->peak_ns > t->start_ns
                                           ? t->peak_ns - t->start_ns
                                           : 0));
+    if (t->sites.mode.mode == MTF_SITE_MODE_CALLER &&
+        r->library_bytes > r->total.bytes / 100)
+        printf("%s are named by library functions: record with --sites=stack "
+               "to see who called them\n",
+               tool_text_bytes(&text[0], r->library_bytes));
     if (t->sampled)
         printf("what follows is estimated from %s samples, one in about %s\n",
                tool_text_count(&text[0], r->total.samples),

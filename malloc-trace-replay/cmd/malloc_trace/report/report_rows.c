@@ -133,18 +133,11 @@ static struct report_row *row_of(struct report_rows *r, uint32_t text) {
     return &r->row[r->of_text[text] - 1];
 }
 
-/* Adds the tally at index PLACE to the row of TEXT unless FILTER drops it.
-   False: out of memory. */
+/* Adds the tally at index PLACE to the row of TEXT. False: out of memory. */
 static bool add_tally(struct report_rows *r, const struct report_tallies *t,
-                      uint32_t text, const struct report_filter *filter,
-                      size_t place, bool old) {
+                      uint32_t text, size_t place, bool old) {
     TCM_ASSERT(place < t->count);
     const struct report_tally *a = &t->tally[place];
-    if (text == REPORT_TEXTS_NONE)
-        return false;
-    if (filter->match != NULL &&
-        regexec(filter->match, r->texts.text[text], 0, NULL, 0) != 0)
-        return true;
     struct report_row *row = row_of(r, text);
     if (row == NULL)
         return false;
@@ -170,25 +163,54 @@ static bool totals_add_up(const struct report_rows *r) {
            old.bytes == r->old_total.bytes;
 }
 
+/* True if FILTER keeps A, whose label is TEXT. Counts what is suppressed. */
+static bool is_kept(struct report_rows *r, struct report_labels *l,
+                    const struct report_filter *filter,
+                    const struct report_tally *a, uint32_t text) {
+    bool sites = report_rows_tally_by(l->by) == REPORT_TALLY_BY_SITE;
+    if (filter->match != NULL &&
+        regexec(filter->match, r->texts.text[text], 0, NULL, 0) != 0 &&
+        !(sites && report_labels_match(l, filter->match, (uint32_t)a->key)))
+        return false;
+    if (!sites || filter->suppressed == NULL ||
+        !report_labels_suppressed(l, filter->suppressed, (uint32_t)a->key))
+        return true;
+    r->suppressed += a->live;
+    r->suppressed_bytes += a->live_bytes;
+    return false;
+}
+
+/* True if the label of A is not the user's code. */
+static bool names_library(struct report_labels *l,
+                          const struct report_tally *a) {
+    uint32_t site = (uint32_t)a->key;
+    return report_rows_tally_by(l->by) == REPORT_TALLY_BY_SITE &&
+           l->by != REPORT_BY_STACK && site != REPORT_NOT_FREED &&
+           tool_sites_frame(l->sites, site) != NULL &&
+           !report_frames_is_user(&l->frames,
+                                  report_frames_named(&l->frames, site));
+}
+
 bool report_rows_add(struct report_rows *r, const struct report_tallies *t,
                      struct symbol_names *names, enum report_by by,
                      const struct report_filter *filter, bool old) {
     struct report_labels labels;
-    bool sites = report_rows_tally_by(by) == REPORT_TALLY_BY_SITE;
-    bool good = true;
     free(r->of_tally);
     r->of_tally = calloc(t->count + 1, sizeof(*r->of_tally));
-    if (r->of_tally == NULL)
-        return false;
-    report_labels_init(&labels, &r->texts, names, &t->sites, by);
+    bool good = report_labels_init(&labels, &r->texts, names, &t->sites, by,
+                                   filter->skip) &&
+                r->of_tally != NULL;
     for (size_t i = 0; i < t->count && good; i++) {
         const struct report_tally *a = &t->tally[i];
         if (filter->leaks && a->live == 0)
             continue;
-        if (sites && filter->suppressed != NULL &&
-            report_labels_match(&labels, filter->suppressed, (uint32_t)a->key))
+        uint32_t text = text_of(r, t, &labels, by, a);
+        good = text != REPORT_TEXTS_NONE;
+        if (!good || !is_kept(r, &labels, filter, a, text))
             continue;
-        good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, i, old);
+        good = add_tally(r, t, text, i, old);
+        if (!old && names_library(&labels, a))
+            r->library_bytes += a->bytes;
     }
     report_labels_fini(&labels);
     TCM_ASSERT(!good || totals_add_up(r));

@@ -50,13 +50,20 @@ struct report_rows {
     size_t shares, share_room;
     struct tool_map share_of;             /* index plus 1, by row and thread */
     struct report_tally total, old_total; /* of all rows */
+    uint64_t suppressed,
+        suppressed_bytes;   /* live blocks, of suppressed stacks */
+    uint64_t library_bytes; /* in stacks without a frame of the user's code */
 };
 
-/* Tallies that become no rows. */
+/* Choice of tallies that become rows, and how rows are named. All zero: all
+   tallies, named by the user's frames. */
 struct report_filter {
-    const regex_t *match; /* keeps matching labels; NULL: all */
-    bool leaks;           /* keeps tallies with live blocks */
+    const regex_t
+        *match; /* keeps labels, and stacks with a frame, that match */
+    bool leaks; /* keeps tallies with live blocks */
     const struct report_suppressions *suppressed; /* drops these; or NULL */
+    const struct report_skip
+        *skip; /* changes which frames rows name; or NULL */
 };
 
 enum report_tally_by report_rows_tally_by(enum report_by by);

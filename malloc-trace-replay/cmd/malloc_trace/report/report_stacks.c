@@ -79,6 +79,20 @@ static const enum report_by rows_of[] = {
     [REPORT_STACKS_LANGUAGE] = REPORT_BY_LANGUAGE,
 };
 
+/* Marks LABEL as the user's if the name NUMBER is. False: out of memory. */
+static bool note_user(struct report_stacks *s, uint32_t number,
+                      uint32_t label) {
+    size_t known = s->user_room;
+    if (s->frames == NULL)
+        return true;
+    if (!tool_array_reserve(&s->user, &s->user_room, (size_t)label + 1,
+                            sizeof(*s->user)))
+        return false;
+    memset(s->user + known, 0, s->user_room - known);
+    s->user[label] |= report_frames_is_user(s->frames, number);
+    return true;
+}
+
 /* Label of the name NUMBER of frame F. REPORT_TEXTS_NONE: out of memory. */
 static uint32_t label_of(struct report_stacks *s,
                          const struct symbol_names *names,
@@ -100,7 +114,8 @@ static uint32_t label_of(struct report_stacks *s,
     uint32_t label = text == NULL ? REPORT_TEXTS_NONE
                                   : report_texts_number(&s->labels, text);
     free(text);
-    if (label == REPORT_TEXTS_NONE || !note_file(s, n, label))
+    if (label == REPORT_TEXTS_NONE || !note_file(s, n, label) ||
+        !note_user(s, number, label))
         return REPORT_TEXTS_NONE;
     s->of_name[number] = label + 1;
     return label;
@@ -213,6 +228,7 @@ static void end_add(struct report_stacks *s) {
     free(s->of_frame);
     free(s->of_name);
     s->of_frame = s->of_name = NULL;
+    s->frames = NULL;
     s->of_name_room = 0;
 }
 
@@ -236,6 +252,7 @@ bool report_stacks_add(struct report_stacks *s, const struct report_tallies *t,
             return false;
         s->node[s->count++] = (struct report_stacks_node){0};
     }
+    s->frames = part->frames;
     s->of_frame = calloc(t->sites.frames + 1, sizeof(*s->of_frame));
     if (s->of_frame == NULL)
         return false;
@@ -268,6 +285,7 @@ void report_stacks_fini(struct report_stacks *s) {
     tool_map_fini(&s->child);
     end_add(s);
     free(s->file);
+    free(s->user);
     free(s->node);
     free(s->sum);
     *s = (struct report_stacks){0};
@@ -324,8 +342,10 @@ static uint32_t *index_by_text(const struct report_rows *r, size_t rows) {
 
 bool report_callers_make(struct report_callers *c, const struct report_rows *r,
                          const struct report_tallies *t,
-                         struct symbol_names *names, enum report_sort sort,
+                         struct symbol_names *names,
+                         const struct report_skip *skip, enum report_sort sort,
                          size_t rows, size_t per_row) {
+    struct report_frames frames;
     struct tool_map sums = {0};
     uint32_t *node = calloc(t->count + 1, sizeof(*node));
     uint32_t *of_text = index_by_text(r, rows);
@@ -334,10 +354,12 @@ bool report_callers_make(struct report_callers *c, const struct report_rows *r,
     /* Means do not add up. */
     if (sort == REPORT_SORT_AGE)
         sort = REPORT_SORT_BYTES;
-    bool good = node != NULL && of_text != NULL && c->top != NULL &&
+    const struct report_stacks_part part = {
+        .keep = r->of_tally, .node = node, .frames = &frames};
+    bool good = report_frames_init(&frames, names, &t->sites, skip, false) &&
+                node != NULL && of_text != NULL && c->top != NULL &&
                 report_stacks_add(&c->stacks, t, names, REPORT_STACKS_FUNCTION,
-                                  &(struct report_stacks_part){
-                                      .keep = r->of_tally, .node = node}) &&
+                                  &part) &&
                 sum_up(&sums, r, t, node, sort);
     for (size_t i = 0; good && sums.entry != NULL && i <= sums.mask; i++) {
         const struct tool_map_entry *e = &sums.entry[i];
@@ -345,6 +367,7 @@ bool report_callers_make(struct report_callers *c, const struct report_rows *r,
             note_stack(c, of_text[e->key >> 32] - 1, (uint32_t)e->key,
                        (double)e->value);
     }
+    report_frames_fini(&frames);
     tool_map_fini(&sums);
     free(node);
     free(of_text);
@@ -412,39 +435,35 @@ static unsigned distinct_depth(const struct report_callers *c, size_t row,
 
 char *report_callers_text(const struct report_callers *c, size_t row,
                           size_t index, unsigned first, size_t width) {
-    char *text = malloc(width + 3 * (NAME_COLUMNS + 16));
-    uint32_t node = c->top[row * c->per_row + index].node;
-    size_t n = 0;
-    if (text == NULL)
-        return NULL;
-    text[0] = '\0';
-    for (unsigned depth = 0; node != 0;
-         node = c->stacks.node[node].parent, depth++) {
-        if (depth < first)
+    const struct report_stacks *s = &c->stacks;
+    unsigned distinct = distinct_depth(c, row, index), depth = 0;
+    uint32_t label = UINT32_MAX;
+    char *text = NULL;
+    size_t n = 0, room = 0;
+    bool gap = false;
+    for (uint32_t node = c->top[row * c->per_row + index].node; node != 0;
+         node = s->node[node].parent, depth++) {
+        bool again = s->node[node].label == label;
+        label = s->node[node].label;
+        bool user = s->user != NULL && s->user[label] != 0;
+        bool full = n >= width && depth != distinct;
+        if (depth < first || (full && user && again))
             continue;
-        if (n >= width) {
-            unsigned last = distinct_depth(c, row, index);
-            bool between = depth < last;
-            for (; depth < last && c->stacks.node[node].parent != 0; depth++)
-                node = c->stacks.node[node].parent;
-            if (depth == last) {
-                n += (size_t)sprintf(text + n, "%s",
-                                     between ? " < ... < " : " < ");
-                n += put_short(text + n, report_stacks_text(&c->stacks, node));
-                node = c->stacks.node[node].parent;
-            }
-            if (node != 0)
-                memcpy(text + n, " < ...", sizeof(" < ..."));
-            break;
+        gap |= full && !user;
+        if (full && !user)
+            continue;
+        if (!tool_array_reserve(&text, &room, n + NAME_COLUMNS + 16, 1)) {
+            free(text);
+            return NULL;
         }
-        if (n != 0 || first != 0) {
-            n += (size_t)sprintf(text + n, "%s", n == 0 ? "< " : " < ");
-        }
-        n += put_short(text + n, report_stacks_text(&c->stacks, node));
+        n += (size_t)sprintf(text + n, "%s",
+                             n == 0 ? (first == 0 ? "" : "< ")
+                             : gap  ? " < ... < "
+                                    : " < ");
+        n += put_short(text + n, report_stacks_text(s, node));
+        gap = false;
     }
-    if (n == 0) {
-        free(text);
-        return NULL;
-    }
+    if (gap)
+        memcpy(text + n, " < ...", sizeof(" < ..."));
     return text;
 }

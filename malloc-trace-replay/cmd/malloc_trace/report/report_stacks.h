@@ -45,12 +45,14 @@ struct report_stacks {
     struct report_stacks_node *node; /* the first one is the root: no frame */
     struct report_tally *sum;
     size_t count, sums;
-    uint64_t cut; /* stacks that ran out of nodes */
+    uint8_t *user; /* 1 if a frame with it is the user's, by label; or NULL */
+    uint64_t cut;  /* stacks that ran out of nodes */
 
-    size_t node_room, sum_room, file_room;
+    size_t node_room, sum_room, file_room, user_room;
     struct tool_map child; /* index of the node, by parent and label */
     /* during report_stacks_add */
-    uint32_t *of_name; /* label plus 1, by number of the name */
+    struct report_frames *frames; /* or NULL */
+    uint32_t *of_name;            /* label plus 1, by number of the name */
     size_t of_name_room;
     uint32_t *of_frame; /* node plus 1, by index of the frame */
 };
@@ -59,7 +61,8 @@ struct report_stacks {
 struct report_stacks_part {
     const uint32_t *keep; /* by index of a tally: 0 leaves it out; or NULL */
     uint32_t *node;       /* filled with the node of each tally; or NULL */
-    bool old;             /* the tallies are those of the earlier trace */
+    struct report_frames *frames; /* fills user; or NULL */
+    bool old; /* the tallies are those of the earlier trace */
 };
 
 /* Adds stacks to S, which is all zero at first. False: out of memory. */
@@ -102,19 +105,22 @@ struct report_callers {
 };
 
 /* Finds the PER_ROW largest stacks of the first ROWS rows of R, which are
-   sorted by SORT and were made of T. False: out of memory. */
+   sorted by SORT and were made of T. SKIP: of report_frames_init. False: out of
+   memory. */
 bool report_callers_make(struct report_callers *c, const struct report_rows *r,
                          const struct report_tallies *t,
-                         struct symbol_names *names, enum report_sort sort,
+                         struct symbol_names *names,
+                         const struct report_skip *skip, enum report_sort sort,
                          size_t rows, size_t per_row);
 void report_callers_fini(struct report_callers *c);
 /* The stack INDEX of ROW, from 0; NULL: none. */
 const struct report_callers_top *
 report_callers_of(const struct report_callers *c, size_t row, size_t index);
 /* Text of the existing stack INDEX of ROW, from frame FIRST (0: the innermost)
-   outwards, with " < " between frames, in about WIDTH columns. A frame that
-   tells the stack from the others of its row is always in it. From malloc;
-   NULL: no frames, or out of memory. */
+   outwards, with " < " between frames. Beyond WIDTH columns it has only the
+   user's frames, each once where it calls itself, the frame that tells the
+   stack from the others of its row, and "..." for the rest. From malloc; NULL:
+   no frames, or out of memory. */
 char *report_callers_text(const struct report_callers *c, size_t row,
                           size_t index, unsigned first, size_t width);
 

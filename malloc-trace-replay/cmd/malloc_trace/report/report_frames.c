@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The result of a frame follows from its own names and from the result of its
+ * caller, as the rank of a name does not depend on the stack. So each frame is
+ * judged once, outermost first.
+ */
+#include "cmd/malloc_trace/report/report_frames.h"
+
+#include "base/check.h"
+#include "common/collections.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Lists ---------------------------------------------------------------- */
+
+/*
+ * Functions that allocate for their callers, in the executable or in a library
+ * that has other functions, too. Sorted.
+ */
+static const char *const wrapper_functions[] = {
+    "CRYPTO_malloc",    "CRYPTO_realloc", "CRYPTO_strdup", "CRYPTO_strndup",
+    "CRYPTO_zalloc",    "_start",         "g_malloc",      "g_malloc0",
+    "g_malloc0_n",      "g_malloc_n",     "g_memdup",      "g_memdup2",
+    "g_realloc",        "g_realloc_n",    "g_slice_alloc", "g_slice_alloc0",
+    "g_slice_copy",     "g_strconcat",    "g_strdup",      "g_strdup_printf",
+    "g_strdup_vprintf", "g_strndup",      "g_try_malloc",  "g_try_malloc0",
+    "g_try_malloc0_n",  "g_try_malloc_n", "g_try_realloc", "g_try_realloc_n",
+    "g_vasprintf",      "x2nrealloc",     "x2realloc",     "xalignalloc",
+    "xasprintf",        "xcalloc",        "xcharalloc",    "xicalloc",
+    "ximalloc",         "ximemdup",       "xirealloc",     "xireallocarray",
+    "xizalloc",         "xmalloc",        "xmallocarray",  "xmemdup",
+    "xmemdup0",         "xnmalloc",       "xnrealloc",     "xpalloc",
+    "xrealloc",         "xreallocarray",  "xstrdup",       "xstrndup",
+    "xvasprintf",       "xzalloc",
+};
+
+/* Functions of the C library that allocate or lead to main or to a thread's
+   function, for programs that are linked statically. Sorted. */
+static const char *const libc_functions[] = {
+    "_IO_file_doallocate",
+    "_IO_getdelim",
+    "__GI___strdup",
+    "__asprintf",
+    "__clone3",
+    "__getdelim",
+    "__libc_start_call_main",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__opendir",
+    "__strdup",
+    "__strndup",
+    "__vasprintf",
+    "aligned_alloc",
+    "asprintf",
+    "calloc",
+    "clone",
+    "clone3",
+    "fdopen",
+    "fopen",
+    "fopen64",
+    "getcwd",
+    "getdelim",
+    "getline",
+    "malloc",
+    "memalign",
+    "open_memstream",
+    "opendir",
+    "posix_memalign",
+    "realloc",
+    "reallocarray",
+    "realpath",
+    "regcomp",
+    "scandir",
+    "start_thread",
+    "strdup",
+    "strndup",
+    "tempnam",
+    "vasprintf",
+    "wcsdup",
+};
+
+/* Beginnings of names, in C++ behind the type of the result, of the C++
+   library. The last ones are as the linker has them. */
+static const char *const cxx_prefixes[] = {
+    "std::",  "__gnu_cxx::", "__cxxabiv1::",  "operator new",
+    "__cxa_", "_ZNSt",       "_ZNKSt",        "_ZSt",
+    "_Znwm",  "_Znam",       "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
+};
+
+/* Beginnings of paths of Rust's names: its library, and the hash table that is
+   in it. Names of C++, which may have such namespaces, end with arguments. */
+static const char *const rust_prefixes[] = {
+    "alloc::",
+    "core::",
+    "std::",
+    "hashbrown::",
+};
+
+/* Crates of these, in names that no demangler was there for. */
+static const char *const rust_crates[] = {
+    "5alloc",
+    "4core",
+    "3std",
+    "9hashbrown",
+};
+
+/* Beginnings of functions between Rust's library and malloc, and before
+   main. */
+static const char *const rust_functions[] = {
+    "__rust_", "__rdl_", "__rg_", "__rustc::", "rust_eh_", "rust_begin_unwind",
+};
+
+/* Beginnings of file names of modules. */
+static const char *const system_modules[] = {
+    "libstdc++.so", "libc++.so",      "libc++abi.so",   "libgcc_s.so",
+    "libc.so",      "libc-2.",        "libc.musl",      "ld-linux",
+    "ld-musl",      "ld-2.",          "libpthread.so",  "libpthread-2.",
+    "libtcmalloc",  "libjemalloc.so", "libmimalloc.so", "[vdso]",
+};
+
+/* File names of interpreters' own code, up to a version or ".so". Their lines
+   stand for it where they are recorded. */
+static const char *const interpreter_modules[] = {
+    "libpython", "python", "libperl", "perl", "libruby", "ruby",
+};
+
+/* Parts of paths of source files. The first ones are of Python, Perl and
+   Ruby. */
+static const char *const package_files[] = {
+    "/site-packages/", "/dist-packages/", "/site_perl/",   "/vendor_perl/",
+    "/perl5/",         "/gems/",          "/vendor_ruby/", "/.cargo/registry/",
+};
+
+static const char *const system_files[] = {
+    "/include/c++/", "/c++/v1/",    "/libstdc++-v3/", "/rustlib/src/rust/",
+    "/rustc/",       "/perl-base/", "/share/perl/",
+};
+
+/* --- Matching ------------------------------------------------------------- */
+
+static int compare_text(const void *key, const void *element) {
+    return strcmp(key, *(const char *const *)element);
+}
+
+#define IS_ONE_OF(list, text)                                                  \
+    (bsearch(text, list, TCM_ARRAY_SIZE(list), sizeof(*(list)),                \
+             compare_text) != NULL)
+
+static bool has_prefix(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool begins(const char *text, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (has_prefix(text, list[i]))
+            return true;
+    return false;
+}
+
+static bool contains(const char *text, const char *const *list, size_t count) {
+    for (size_t i = 0; text != NULL && i < count; i++)
+        if (strstr(text, list[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* True if BASE is one of the interpreters' files. */
+static bool is_interpreter(const char *base) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreter_modules); i++) {
+        size_t n = strlen(interpreter_modules[i]);
+        if (has_prefix(base, interpreter_modules[i]) &&
+            (base[n] == '\0' || strchr("0123456789.-", base[n]) != NULL))
+            return true;
+    }
+    return false;
+}
+
+#define BEGINS(text, list)   begins(text, list, TCM_ARRAY_SIZE(list))
+#define CONTAINS(text, list) contains(text, list, TCM_ARRAY_SIZE(list))
+
+/*
+ * The qualified name in a demangled name of C++, without the type of the result
+ * before it: function templates have one. Spaces in brackets separate no type:
+ *
+ *     void std::vector<int, std::allocator<int> >::f<int>(int)
+ *          ^
+ */
+static const char *qualified_name(const char *text) {
+    const char *name = text;
+    unsigned depth = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        /* The rest may have brackets without a partner, as operator<. */
+        if (depth == 0 && has_prefix(p, "operator") &&
+            (p == text || strchr(" :", p[-1]) != NULL))
+            return name;
+        if (strchr("<({[", *p) != NULL) {
+            /* Behind a name: its arguments. */
+            if (*p == '(' && depth == 0 && p != name &&
+                !has_prefix(p, "(anonymous"))
+                return name;
+            depth++;
+        } else if (strchr(">)}]", *p) != NULL) {
+            depth -= depth != 0;
+        } else if (*p == ' ' && depth == 0) {
+            name = p + 1;
+        }
+    }
+    return name;
+}
+
+/* True for the path in the brackets of Rust's "<T as Trait>::f", or "<T>::f".
+   The type counts; if it has no path, as str or a parameter T, the trait. */
+static bool is_rust_impl(const char *text) {
+    const char *type = text + 1, *as = NULL;
+    unsigned depth = 0;
+    type += strspn(type, "<&*[(");
+    for (const char *prefix; *type != '\0'; type += strlen(prefix)) {
+        prefix = has_prefix(type, "mut ")     ? "mut "
+                 : has_prefix(type, "const ") ? "const "
+                 : has_prefix(type, "dyn ")   ? "dyn "
+                                              : "";
+        if (*prefix == '\0')
+            break;
+    }
+    if (BEGINS(type, rust_prefixes))
+        return true;
+    for (const char *p = text + 1; *p != '\0' && as == NULL; p++) {
+        if (*p == '<')
+            depth++;
+        else if (*p == '>' && depth-- == 0)
+            break;
+        else if (depth == 0 && has_prefix(p, " as "))
+            as = p + 4;
+    }
+    const char *path = strstr(type, "::");
+    return as != NULL && (path == NULL || path > as) &&
+           BEGINS(as, rust_prefixes);
+}
+
+/* True if NAME, a mangled name of Rust (v0: "_RNvNtCs1234_5alloc5alloc5alloc"),
+   is defined in Rust's library: the first crate in it, "C" with a hash and a
+   name with its length, is the one of the definition. */
+static bool is_rust_mangled(const char *name) {
+    for (const char *p = name; (p = strchr(p, 'C')) != NULL;) {
+        const char *crate = ++p;
+        if (*crate == 's') {
+            crate = strchr(crate, '_');
+            if (crate == NULL)
+                return false;
+            crate++;
+        }
+        if (*crate >= '0' && *crate <= '9')
+            return BEGINS(crate, rust_crates);
+    }
+    return false;
+}
+
+static bool is_system_function(const char *name) {
+    if (has_prefix(name, "_R"))
+        return is_rust_mangled(name);
+    if (IS_ONE_OF(wrapper_functions, name) || IS_ONE_OF(libc_functions, name) ||
+        BEGINS(name, rust_functions) ||
+        BEGINS(qualified_name(name), cxx_prefixes))
+        return true;
+    if (strchr(name, '(') != NULL && name[0] != '<')
+        return false; /* C++ */
+    return name[0] == '<' ? is_rust_impl(name) : BEGINS(name, rust_prefixes);
+}
+
+/* True for lib/pythonX.Y, lib/ruby/X.Y.Z and lib/X.Y.Z, the last one of a Perl
+   that was built by its user. */
+static bool is_interpreter_library(const char *file) {
+    static const char *const folders[] = {"/python", "/ruby/", "/"};
+    for (const char *p = file; (p = strstr(p, "/lib")) != NULL;) {
+        p += strlen("/lib");
+        p += has_prefix(p, "64") ? 2 : 0;
+        for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++) {
+            const char *version = p + strlen(folders[i]);
+            if (has_prefix(p, folders[i]) && *version >= '0' && *version <= '9')
+                return true;
+        }
+    }
+    return false;
+}
+
+static enum report_frame_class line_class(const struct symbol_name *n) {
+    const char *file = n->file;
+    if (file == NULL)
+        return REPORT_FRAME_USER;
+    if (has_prefix(file, "<frozen ") || has_prefix(file, "<internal:"))
+        return REPORT_FRAME_SYSTEM;
+    /* Code made by libraries at run time, or that of python -c. */
+    if (CONTAINS(file, package_files) || strcmp(file, "<string>") == 0)
+        return REPORT_FRAME_PACKAGE;
+    return is_interpreter_library(file) || CONTAINS(file, system_files)
+               ? REPORT_FRAME_SYSTEM
+               : REPORT_FRAME_USER;
+}
+
+enum report_frame_class report_frame_class(const struct symbol_name *n,
+                                           bool interpreted) {
+    if (n->special != NULL)
+        return REPORT_FRAME_SYSTEM;
+    if (n->language != 0)
+        return line_class(n);
+    if (n->module != NULL) {
+        const char *slash = strrchr(n->module, '/');
+        const char *base = slash == NULL ? n->module : slash + 1;
+        if (BEGINS(base, system_modules) ||
+            (interpreted && is_interpreter(base)))
+            return REPORT_FRAME_SYSTEM;
+    }
+    if ((n->function != NULL && is_system_function(n->function)) ||
+        CONTAINS(n->file, system_files))
+        return REPORT_FRAME_SYSTEM;
+    if (CONTAINS(n->file, package_files) || CONTAINS(n->module, package_files))
+        return REPORT_FRAME_PACKAGE;
+    return REPORT_FRAME_USER;
+}
+
+/* --- Ranks ---------------------------------------------------------------- */
+
+enum {
+    OTHER = 1,
+    NATIVE_PACKAGE,
+    NATIVE_USER,
+    LINE_SYSTEM,
+    LINE_PACKAGE,
+    LINE_USER
+};
+
+static bool is_skipped(const struct report_skip *skip,
+                       const struct symbol_name *n) {
+    const char *const text[] = {n->function, n->file, n->module};
+    for (size_t i = 0; i < skip->count; i++)
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(text); k++)
+            if (text[k] != NULL &&
+                regexec(&skip->match[i], text[k], 0, NULL, 0) == 0)
+                return true;
+    return false;
+}
+
+static uint8_t judge_name(const struct report_frames *f,
+                          const struct symbol_name *n) {
+    enum report_frame_class c =
+        f->skip->off
+            ? (n->special == NULL ? REPORT_FRAME_USER : REPORT_FRAME_SYSTEM)
+        : is_skipped(f->skip, n) ? REPORT_FRAME_SYSTEM
+                                 : report_frame_class(n, f->sites->has_lines);
+    if (n->language == 0 || f->native)
+        return n->language != 0            ? OTHER
+               : c == REPORT_FRAME_USER    ? NATIVE_USER
+               : c == REPORT_FRAME_PACKAGE ? NATIVE_PACKAGE
+                                           : OTHER;
+    return c == REPORT_FRAME_USER      ? LINE_USER
+           : c == REPORT_FRAME_PACKAGE ? LINE_PACKAGE
+                                       : LINE_SYSTEM;
+}
+
+/* Rank of the name NUMBER; OTHER if out of memory. */
+static uint8_t rank_of(struct report_frames *f, uint32_t number) {
+    size_t known = f->name_room;
+    if (!tool_array_reserve(&f->name_rank, &f->name_room, (size_t)number + 1,
+                            sizeof(*f->name_rank)))
+        return OTHER;
+    memset(f->name_rank + known, 0, f->name_room - known);
+    if (f->name_rank[number] == 0)
+        f->name_rank[number] =
+            judge_name(f, symbol_names_get(f->names, number));
+    return f->name_rank[number];
+}
+
+bool report_frames_is_user(struct report_frames *f, uint32_t number) {
+    uint8_t rank = rank_of(f, number);
+    return rank == NATIVE_USER || rank == LINE_USER;
+}
+
+/* --- Stacks --------------------------------------------------------------- */
+
+/* Mark of frames of the current stack, by which circles are found. */
+#define IN_STACK UINT32_MAX
+
+bool report_frames_init(struct report_frames *f, struct symbol_names *names,
+                        const struct tool_sites *sites,
+                        const struct report_skip *skip, bool native) {
+    static const struct report_skip none;
+    for (size_t i = 1; i < TCM_ARRAY_SIZE(wrapper_functions); i++)
+        TCM_ASSERT(strcmp(wrapper_functions[i - 1], wrapper_functions[i]) < 0);
+    for (size_t i = 1; i < TCM_ARRAY_SIZE(libc_functions); i++)
+        TCM_ASSERT(strcmp(libc_functions[i - 1], libc_functions[i]) < 0);
+    *f = (struct report_frames){.names = names,
+                                .sites = sites,
+                                .skip = skip == NULL ? &none : skip,
+                                .native = native};
+    f->of_frame = calloc(sites->frames + 1, sizeof(*f->of_frame));
+    return f->of_frame != NULL;
+}
+
+void report_frames_fini(struct report_frames *f) {
+    free(f->name_rank);
+    free(f->of_frame);
+}
+
+/* Best name of SITE's own frame and OUTER, the best of its callers. HAS_OUTER:
+   there are callers. */
+static uint32_t best_name(struct report_frames *f, uint32_t site,
+                          uint32_t outer, bool has_outer) {
+    unsigned count;
+    uint32_t first = symbol_names_find(f->names, site, &count), best = first;
+    for (uint32_t i = first + 1; i < first + count; i++)
+        if (rank_of(f, i) > rank_of(f, best))
+            best = i;
+    return has_outer && rank_of(f, outer) > rank_of(f, best) ? outer : best;
+}
+
+uint32_t report_frames_named(struct report_frames *f, uint32_t site) {
+    uint32_t stack[TOOL_SITE_DEPTH], best = 0;
+    unsigned depth = 0;
+    bool has_best = false;
+    size_t at;
+    for (uint32_t i = site; depth < TOOL_SITE_DEPTH &&
+                            (at = tool_sites_place(f->sites, i)) != SIZE_MAX &&
+                            f->of_frame[at] != IN_STACK;
+         i = f->sites->frame[at].parent) {
+        has_best = f->of_frame[at] != 0;
+        if (has_best) {
+            best = f->of_frame[at] - 1;
+            break;
+        }
+        f->of_frame[at] = IN_STACK;
+        stack[depth++] = i;
+    }
+    if (depth == 0 && !has_best)
+        return best_name(f, site, 0, false);
+    while (depth-- > 0) {
+        best = best_name(f, stack[depth], best, has_best);
+        has_best = true;
+        f->of_frame[tool_sites_place(f->sites, stack[depth])] = best + 1;
+    }
+    TCM_ASSERT(best < symbol_names_count(f->names));
+    return best;
+}

@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Rows of malloc-trace report name the user's function, whatever library it
+# allocates through: wrappers and the C library, containers of C++ and Rust,
+# modules of Python.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$malloc_trace"
+need_python
+: "${CC:=cc}" "${CXX:=c++}"
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] || skip_all "built without elfutils"
+"$malloc_trace" record -q --sites=stack -o probe true 2>/dev/null ||
+    skip_all "no stacks are recorded here"
+
+report() { "$malloc_trace" report "$@"; }
+stacked() { TCMALLOC_TRACE_SITES=stack:64 record "$@"; }
+# bytes TRACE OPTION...: "BYTES FUNCTION" of rows whose name has a number.
+bytes() {
+    report --by=function --columns "$@" |
+        sed -n 's/^ *\([0-9]*\) .*[^a-z_]\([a-z_]*_[0-9][0-9]*\).*/\1 \2/p' |
+        sort -k2
+}
+
+# C.
+if $CC -g -O1 -fno-builtin -o app "$here/report/report_user.c" 2>err; then
+    stacked t ./app
+    is "wrappers and strdup" "$(bytes t)" "80 copy_name_80
+3000 grow_table_3000
+500 make_table_500"
+    is "with --no-skip, too, are named" \
+        "$(report --by=function --no-skip --columns t | awk '{ print $1, $3 }' |
+            grep -w 'xmalloc\|xrealloc')" "3000 xrealloc
+500 xmalloc"
+    is "more to pass over" "$(report --by=function --columns \
+        --skip '^grow_' --skip '^make_' t | awk '$3 == "main" { print $1 }')" \
+        3500
+    is "also by file" "$(report --by=function --columns \
+        --skip 'report_user\.c$' t | grep -c _3000)" 0
+    report --by=line --columns t >lines
+    line=$(grep -n 'xrealloc(NULL' "$here/report/report_user.c" | cut -d: -f1)
+    like "lines are the user's" lines "^ *1000 *1 .*report_user.c:$line\$"
+    report -q --objects objects t
+    like "those of blocks, too" objects ",1000,.*report_user.c:$line\$"
+    report --by=function t >text
+    like "stacks have all frames" text ' xrealloc < grow_table_3000 < main'
+    report -q --folded - t >folded
+    like "and so have exports" folded 'main;grow_table_3000;xrealloc 3000$'
+    is "a filter for a frame inside" \
+        "$(report --by=function --columns --filter '^xrealloc$' t |
+            awk '{ print $1, $3 }')" "3000 grow_table_3000"
+    is "and outside" "$(report --by=function --columns --filter '^main$' t |
+        awk '{ print $1 }' | paste -sd+ | sed 's/$/ /' | tr + ' ')" \
+        "3000 500 80 "
+    report -q --html page t
+    like "a page has them" page 'grow_table_3000'
+    is "a difference" "$(bytes --diff t t)" "0 copy_name_80
+0 grow_table_3000
+0 make_table_500"
+    TCMALLOC_TRACE_SITES=caller record one ./app
+    report --by=function one >text
+    like "callers alone: what is known is named" text ' xrealloc$'
+    like "and how to get more is told" text \
+        'named by library functions: record with --sites=stack'
+else
+    skip "C" "no compiler for a program"
+fi
+
+# C++, with functions inlined and not.
+for how in -O2 "-O1 -fno-inline" "-O2 -fomit-frame-pointer"; do
+    # shellcheck disable=SC2086
+    $CXX -g $how -o cxx "$here/report/report_user.cc" 2>err || {
+        skip "C++ $how" "no compiler for a program"
+        continue
+    }
+    stacked t ./cxx
+    is "C++ $how" "$(bytes t)" "64 keep_64
+4000 open_session_4000"
+done
+report --by=function --no-skip --columns t >got
+like "with --no-skip containers" got 'std::'
+
+# Rust.
+rustc=$(command -v rustc || command -v "${HOME:-}/.cargo/bin/rustc")
+if [ -n "$rustc" ] && "$rustc" -g -O -o rust "$here/report/report_user.rs" 2>err
+then
+    stacked t ./rust
+    is "Rust" "$(bytes t)" "8000 open_session_8000"
+else
+    skip "Rust" "no rustc"
+fi
+
+# Python.
+cp "$here/report/report_user.py" script.py
+PYTHONMALLOC=malloc TCMALLOC_TRACE_SITES=lang record t "$python" script.py
+report --by=function --columns t >got
+if grep -q 'Cache.put' got; then
+    check "Python: the user's function" \
+        awk '/ Cache.put$/ && $1 > 100000 { found = 1 } END { exit !found }' got
+    is "not that of a module" "$(grep -c JSONDecoder got)" 0
+    like "code of a file is told with the file" got \
+        ' <module> \(script.py\)$'
+    check "with its own bytes" awk \
+        '/ <module> .script.py.$/ && $1 > 300000 { found = 1 }
+        END { exit !found }' got
+    report --by=function --columns --no-skip t >got
+    like "with --no-skip that of a module" got JSONDecoder
+    report --by=function --filter Cache t >text
+    like "stacks have the user's functions" text \
+        '< \.\.\. < Cache.put < load < <module> .script.py.$'
+else
+    skip "Python" "no lines of $python are recorded"
+fi
+tap_end
