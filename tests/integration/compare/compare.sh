@@ -56,10 +56,15 @@ same "the table has these numbers" table j table
 is "a line of CSV for each run" "$(wc -l <c)" 29
 is "what was run" "$(get baseline rounds interrupted glibc.runs)" \
     "glibc|14|false|14"
+same "the recommendation follows from the verdicts" recommendation j
+is "and is the first line" "$(head -n 1 table)" \
+    "$("$python" -c 'import json
+print(json.load(open("j"))["recommendation"]["text"])')"
 like "the version of this library" j \
     '"version": "libtcmalloc_minimal.*\.so.* .malloc-trace '
 compare 0 "two rounds are too few, which is said" -a glibc -a $own -n 2 p.p
-like "how many it takes" "$out" "Too few rounds for a verdict: 9 are needed"
+like "how many it takes" "$out" \
+    "^No recommendation: too few rounds for a verdict, 9 are needed and 2 were"
 is "no interval" "$(get $own/cpu_ns_per_op.lo $own/cpu_ns_per_op.verdict)" \
     "null|no difference shown"
 same "ratios of two rounds" figures j c
@@ -67,6 +72,7 @@ compare 0 "raw and processed traces" -a glibc -a $own -a "twice=$minimal" -n 11 
     raw.lz4 p.p
 same "its keys" keys j
 same "verdicts over two traces" figures j c
+same "a recommendation over two traces" recommendation j
 is "each run of both" "$(wc -l <c)" 67
 for i in 1 2 3 4 5 6 7 8 9 10 11; do ln -s p.p $i.p; done
 compare 0 "more traces than rounds" -a glibc -a $own -n 2 [0-9]*.p

@@ -134,6 +134,7 @@ is "a slow one: status" $? 0
 is "it is slower" "$(get slow/cpu_ns_per_op.verdict)" slower
 get same/cpu_ns_per_op.verdict >got
 like "the same one is not" got "^(no difference shown|no worse)$"
+like "nothing else is recommended" "$out" "^Stay with right: "
 is "the verdicts follow from the figures" \
     "$("$python" "$here/compare/compare_check.py" figures j c)" same
 compare -a right=./odd.so --baseline right -a fat=./odd.so,ODD=fat \

@@ -4,6 +4,8 @@
     compare_check.py keys JSON           the keys and types of its JSON
     compare_check.py figures JSON CSV    ratios, intervals and verdicts from the
                                          figures of the runs
+    compare_check.py recommendation JSON it follows from the verdicts; not of
+                                         comparisons with runs of the program
     compare_check.py table JSON TEXT     the table has the JSON's numbers
     compare_check.py get JSON WHAT...    values: a key, or NAME.key of a
                                          contestant, NAME/METRIC.key of a verdict
@@ -68,7 +70,7 @@ def keys(comparison):
     has("it", comparison, {
         "format": str, "command": str, "baseline": str, "rounds": int,
         "margin": NUMBER, "confidence": NUMBER, "interrupted": bool,
-        "words": str, "contestants": list, "traces": list, "verdicts": list,
+        "words": str, "recommendation": dict, "contestants": list, "traces": list, "verdicts": list,
         "machine": dict, "disturbances": list,
     })
     for who in comparison["contestants"]:
@@ -102,6 +104,63 @@ def keys(comparison):
     })
     expect("disturbances are text",
            all(isinstance(d, str) for d in comparison["disturbances"]), True)
+
+
+# --- The recommendation -------------------------------------------------------
+
+none_type = type(None)
+GAIN = (dict, none_type)
+
+
+def recommendation(comparison):
+    """The rule of doc/compare.md, from the verdicts alone."""
+    said = comparison["recommendation"]
+    has("the recommendation", said, {
+        "text": str, "advice": str, "contestant": (str, none_type),
+        "runner_up": (str, none_type), "reason": str, "time": GAIN,
+        "malloc_time": GAIN, "memory": GAIN, "basis": str,
+    })
+    expect("the words' first line", comparison["words"].split("\n")[0],
+           said["text"])
+    percent = [t["malloc_percent"] for t in comparison["traces"]]
+    if None in percent or len(percent) != 1:
+        known, share = len(percent) != 1 and None not in percent, 0.1
+        if known:
+            return
+    else:
+        known, share = True, percent[0] / 100
+    gains = {}
+    for who in comparison["contestants"]:
+        if who["name"] == comparison["baseline"] or not who["ok"]:
+            continue
+        found = {v["metric"]: v for v in comparison["verdicts"]
+                 if v["contestant"] == who["name"]}
+        time = found.get("cpu_ns_per_op")
+        memory = found.get("peak_rss_bytes")
+        if time is None or time["lo"] is None:
+            continue
+        gain, safe = share * (1 - time["ratio"]), share * (1 - time["hi"])
+        if memory is not None and memory["lo"] is not None:
+            gain += (1 - memory["ratio"]) / 5
+            safe += (1 - memory["hi"]) / 5
+        gains[who["name"]] = (gain, safe)
+    worth = {n: g for n, (g, safe) in gains.items() if safe >= 0.01}
+    advice = "take" if worth else "stay" if gains else "none"
+    expect("advice", said["advice"], advice)
+    expect("basis", said["basis"], "replay")
+    if advice == "take":
+        best = max(worth, key=worth.get)
+        expect("contestant", said["contestant"], best)
+        time = [v for v in comparison["verdicts"] if
+                (v["contestant"], v["metric"]) == (best, "cpu_ns_per_op")][0]
+        key = "time" if known else "malloc_time"
+        scale = share if known else 1
+        expect("gain", said[key]["gain"], scale * (1 - time["ratio"]))
+        expect("least gain", said[key]["lo"], scale * (1 - time["hi"]))
+        expect("the other time", said["malloc_time" if known else "time"], None)
+    else:
+        expect("contestant", said["contestant"],
+               comparison["baseline"] if advice == "stay" else None)
 
 
 # --- Figures ------------------------------------------------------------------
@@ -302,6 +361,8 @@ def main():
     elif how == "figures":
         with open(rest[0], encoding="utf-8", newline="") as f:
             figures(comparison, list(csv.DictReader(f)))
+    elif how == "recommendation":
+        recommendation(comparison)
     elif how == "table":
         with open(rest[0], encoding="utf-8") as f:
             table(comparison, f.read())

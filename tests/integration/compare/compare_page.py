@@ -77,6 +77,9 @@ def main(page_file, json_file, csv_file, names):
           want["words"] and all(line in said
                                 for line in want["words"].split("\n")))
 
+    check("the recommendation comes first", "".join(page.texts["section"])
+          .strip().startswith(want["recommendation"]["text"]))
+
     rows, metric = {}, None
     for row in page.rows:
         if len(row) == 1:

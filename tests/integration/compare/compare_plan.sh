@@ -154,6 +154,12 @@ is "half of the recorded run, and twice that" \
     "$(share 1000000 1000000 500000 | cut -c 1-6)" 66.666
 like "in words" "$out" "malloc takes about 66.7 % of the program's"
 like "and so what is saved" "$out" "would take about 33.3 % less"
+is "which is recommended first" "$(head -n 1 "$out" | sed 's/time, .*/time,/')" \
+    "Take malloc-trace: the program takes about 33 % less time,"
+is "with its gain" "$("$python" -c '
+import json
+g = json.load(open("j"))["recommendation"]["time"]
+print("%.3f %.3f %.3f" % (g["lo"], g["gain"], g["hi"]))')" "0.333 0.333 0.333"
 is "more than the recorded run" "$(share 1000000 1680000 500000 |
     cut -c 1-6)" 77.064
 is "a replay that took longer than all of it tells nothing" \

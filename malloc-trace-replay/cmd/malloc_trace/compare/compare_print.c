@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
+#include "cmd/malloc_trace/compare/compare_recommend.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -144,42 +145,35 @@ static void print_share(const struct comparison *c,
     fputs(".\n", out);
 }
 
-static void print_words(const struct comparison *c,
+/* Prints the recommendation, and what it stands on. */
+static bool print_words(const struct comparison *c,
                         const struct compare_sheet *s, FILE *out) {
-    size_t others = 0;
-    for (size_t k = 0; k < s->ranked; k++)
-        others += s->order[k] != c->baseline;
-    if (others == 0) {
-        fputs("Nothing can be compared: fewer than two allocators gave "
-              "figures.\n",
-              out);
-        return;
-    }
+    struct compare_recommendation r;
     bool known = false;
+    if (!compare_recommend(c, &r))
+        return false;
+    fprintf(out, "%s\n", r.text);
     for (size_t k = 0; k < s->ranked; k++)
-        known = known || s->verdict[s->order[k]][METRIC_TIME].has_interval;
-    if (!known) {
-        fprintf(out,
-                "Too few rounds for a verdict: %zu are needed, %zu were "
-                "made.\n",
-                compare_verdict_least_rounds(c), c->made);
-        return;
-    }
+        known = known || (s->order[k] != c->baseline &&
+                          s->verdict[s->order[k]][METRIC_TIME].has_interval);
+    if (!known)
+        return true;
     print_best_of(c, s, METRIC_TIME, "takes least processor time",
                   "take less processor time", out);
     print_price(c, s, out);
     print_best_of(c, s, METRIC_PEAK_RSS, "needs least memory at its peak",
                   "need less memory at its peak", out);
     print_share(c, s, out);
+    return true;
 }
 
 bool compare_print_words(const struct comparison *c, FILE *out) {
     struct compare_sheet s;
     if (!compare_sheet_make(c, &s))
         return false;
-    print_words(c, &s, out);
+    bool good = print_words(c, &s, out);
     compare_sheet_free(&s);
-    return true;
+    return good;
 }
 
 /* --- Tables --------------------------------------------------------------- */
@@ -359,9 +353,9 @@ bool compare_print(const struct comparison *c, FILE *out) {
     if (!compare_sheet_make(c, &s))
         return false;
     int width = name_width(c);
-    compare_print_head(c, out);
+    bool good = print_words(c, &s, out);
     fputc('\n', out);
-    print_words(c, &s, out);
+    compare_print_head(c, out);
     if (s.ranked != 0) {
         print_metric(c, &s, METRIC_TIME, width, out);
         print_metric(c, &s, METRIC_PEAK_RSS, width, out);
@@ -372,7 +366,7 @@ bool compare_print(const struct comparison *c, FILE *out) {
     print_machine(c, out);
     print_notes(c, out);
     compare_sheet_free(&s);
-    return true;
+    return good;
 }
 
 /* --- The frontier --------------------------------------------------------- */
@@ -533,11 +527,12 @@ bool compare_json_put(const struct comparison *c, const char *key,
     tool_json_double(j, "margin", c->margin);
     tool_json_double(j, "confidence", c->confidence);
     tool_json_bool(j, "interrupted", c->interrupted);
+    bool good = compare_recommend_json(c, j);
     put_words(c, j);
     put_contestants(c, j);
     put_traces(c, j);
-    bool good =
-        put_verdicts(c, j) && (!c->ran_program || compare_program_json(c, j));
+    good = good && put_verdicts(c, j) &&
+           (!c->ran_program || compare_program_json(c, j));
     compare_machine_json(&c->machine, "machine", j);
     tool_json_begin_array(j, "disturbances");
     for (unsigned i = 0; i < c->disturbances.count; i++)

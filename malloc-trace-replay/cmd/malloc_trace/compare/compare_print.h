@@ -14,9 +14,11 @@
 
 #include <stdio.h>
 
-/* Prints the verdict in words, the ranked tables, and what disturbed. */
+/* Prints the recommendation, the verdict in words, the ranked tables, and what
+   disturbed. */
 bool compare_print(const struct comparison *c, FILE *out);
-/* Prints the words alone: a few sentences, each with a newline. */
+/* Prints the recommendation and the words alone: sentences, each with a
+   newline. */
 bool compare_print_words(const struct comparison *c, FILE *out);
 /* Prints contestants of which no other takes less time and less memory, with
    their settings as words for a shell. */

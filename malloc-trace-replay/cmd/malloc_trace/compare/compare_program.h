@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program itself under every contestant, beside the predictions that the
- * replays of its trace make.
+ * The program's own time and memory under every contestant: predicted from the
+ * replays of its trace, and measured by running the program itself.
  *
  * Threads: one.
  */
@@ -13,6 +13,8 @@
 
 #include <stdio.h>
 
+/* --- Runs ----------------------------------------------------------------- */
+
 /* Tells whether a command can be run again: its standard input is empty, a
    terminal, or a file. false: a message was printed. */
 bool compare_program_can_repeat(void);
@@ -22,7 +24,49 @@ bool compare_program_can_repeat(void);
 bool compare_program_run(struct comparison *c, char **command, size_t round,
                          size_t contestant);
 
-/* Tables of predicted and true ratios. */
+/* --- Effects -------------------------------------------------------------- */
+
+enum compare_quantity {
+    COMPARE_CPU,    /* processor time */
+    COMPARE_MEMORY, /* peak of resident memory */
+    COMPARE_QUANTITIES
+};
+
+/* A ratio with its interval. */
+struct compare_range {
+    bool known; /* false: nothing else is set */
+    double ratio;
+    bool has_interval;
+    double low, high;
+};
+
+/* Effect of a contestant on the program, as ratios to another contestant. */
+struct compare_effect {
+    double share; /* of malloc in the other contestant's figure; NAN: unknown */
+    double base;  /* middle of the program's figures with the other contestant;
+                     NAN: the program was not run */
+    struct compare_range predicted; /* from the replays */
+    struct compare_range measured;  /* from runs of the program */
+};
+
+/*
+ * Finds the effect of CONTESTANT beside BASE. A replay's ratio R becomes the
+ * program's by malloc's share S: 1 + S * (R - 1). The share is that of the
+ * replay under BASE in the program's own figure, where the program was run. Else
+ * the share of time is that of compare_verdict_malloc_percent, and effects on
+ * memory are those on the heap's, whose share is 1. Each interval of a measured
+ * effect holds with 95 %. false: out of memory, a message was printed.
+ */
+bool compare_effect_of(const struct comparison *c, size_t contestant,
+                       size_t base, enum compare_quantity q,
+                       struct compare_effect *e);
+
+/* Tells whether the intervals of prediction and measurement are disjoint. */
+bool compare_effect_is_contradicted(const struct compare_effect *e);
+
+/* --- Output --------------------------------------------------------------- */
+
+/* Tables of predicted and measured ratios. */
 bool compare_program_print(const struct comparison *c, FILE *out);
 bool compare_program_json(const struct comparison *c, struct tool_json *j);
 

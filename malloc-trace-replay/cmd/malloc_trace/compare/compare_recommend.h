@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One answer: which contestant to take, or to stay with the baseline.
+ *
+ * A change is worth its effort if the program gains 1 % of its time, 5 % of its
+ * memory, or a mixture of both in which 5 % of memory count as much as 1 % of
+ * time and a loss in one is subtracted from the gain in the other; judged at
+ * the unfavourable ends of both intervals. Of the contestants that are worth a
+ * change the one with the largest gain is recommended. One that gains less than
+ * that over another contestant, at the same ends, is not told apart from it.
+ *
+ * Effects are those that the replays predict. Where the program was run and its
+ * interval is disjoint from the prediction's, or nothing is predicted, the
+ * effect is that on the program. Where malloc's share of the program's time is
+ * unknown, it is assumed to be a tenth, and gains are given of malloc's time.
+ *
+ * Threads: any, the comparison is only read.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RECOMMEND_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RECOMMEND_H
+
+#include "cmd/malloc_trace/compare/compare_program.h"
+
+/* Least gains that are worth a change, as parts of the program's time and of
+   its memory. */
+#define COMPARE_WORTH_TIME   0.01
+#define COMPARE_WORTH_MEMORY 0.05
+/* Malloc's share of the program's time where it is unknown. */
+#define COMPARE_ASSUMED_SHARE 0.1
+
+enum compare_advice {
+    COMPARE_ADVICE_NONE, /* there are too few figures */
+    COMPARE_ADVICE_STAY,
+    COMPARE_ADVICE_TAKE
+};
+
+/* Effects of a contestant beside another one. */
+struct compare_prospect {
+    bool known; /* false: nothing else is set */
+    /* ratios of the program's time and memory; of malloc's time if the share is
+       assumed */
+    struct compare_range time, memory;
+    bool share_assumed;
+    bool by_program;   /* a ratio is of runs of the program */
+    bool contradicted; /* these differ from what replays predict */
+    double gain;       /* of time; 5 % of memory count as 1 % of time */
+    double safe_gain;  /* at the unfavourable ends of the intervals */
+};
+
+struct compare_recommendation {
+    enum compare_advice advice;
+    size_t contestant;                /* the baseline's: stay; SIZE_MAX: none */
+    size_t runner_up;                 /* it is not told apart; SIZE_MAX: none */
+    struct compare_prospect prospect; /* of the contestant */
+    bool by_program; /* it was decided by runs of the program */
+    char reason[256];
+    char text[512]; /* the answer, one line without its end */
+};
+
+/* false: out of memory, a message was printed. */
+bool compare_recommend(const struct comparison *c,
+                       struct compare_recommendation *r);
+
+bool compare_recommend_json(const struct comparison *c, struct tool_json *j);
+
+#endif

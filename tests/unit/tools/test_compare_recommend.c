@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The recommendation of a comparison: figures made up with a known truth, for
+ * each rule, and random ones for what always holds.
+ */
+#include "cmd/malloc_trace/compare/compare_recommend.h"
+
+#include "cmd/malloc_trace/compare/compare_verdict.h"
+#include "tests/lib/prng.h"
+#include "tests/lib/tap.h"
+
+#include <math.h>
+
+enum { OPS = 1000 };
+#define TIME_NS    100.0 /* an operation with the baseline */
+#define PEAK_BYTES 1e8
+
+static struct comparison c;
+static struct prng rng;
+
+/* A factor near 1 that differs from it by up to NOISE. */
+static double jitter(double noise) {
+    return 1 + noise * ((double)prng_below(&rng, 2001) / 1000 - 1);
+}
+
+/* A comparison of COUNT contestants "a", "b", ... over ROUNDS rounds; "a" is the
+   baseline. */
+static void begin(size_t count, size_t rounds) {
+    memset(&c, 0, sizeof(c));
+    c.margin = 0.02;
+    c.confidence = 0.95;
+    for (size_t i = 0; i < count; i++) {
+        char name[] = {(char)('a' + i), '\0'};
+        (void)compare_contestants_add_plain(&c.contestants, name, "/l.so");
+    }
+    (void)comparison_add_trace(&c, "t", "t");
+    c.trace[0].ops = OPS;
+    (void)comparison_make_room(&c, rounds);
+    c.made = rounds;
+}
+
+/* Figures of contestant I, as ratios to TIME_NS and PEAK_BYTES. */
+static void put(size_t i, double time, double memory, double noise) {
+    for (size_t r = 1; r <= c.rounds; r++) {
+        struct compare_run *run = comparison_run(&c, r, 0, i);
+        run->there = run->good = true;
+        for (int m = 0; m < METRICS; m++)
+            run->value[m] = NAN;
+        run->value[METRIC_TIME] = TIME_NS * time * jitter(noise);
+        run->value[METRIC_PEAK_RSS] = PEAK_BYTES * memory * jitter(noise / 10);
+        run->own_ns = 0;
+    }
+}
+
+/* Runs of the program under contestant I, as ratios to a program of which the
+   baseline's malloc is SHARE. */
+static void put_program(size_t i, double share, double time, double memory,
+                        double noise) {
+    c.ran_program = true;
+    for (size_t r = 1; r <= c.rounds; r++) {
+        struct compare_program *p = comparison_program(&c, r, i);
+        p->good = true;
+        p->cpu_ns = TIME_NS * OPS / share * time * jitter(noise);
+        p->peak_rss_bytes = PEAK_BYTES * memory * jitter(noise / 10);
+    }
+}
+
+/* Makes malloc SHARE of the program's time with the baseline, as a recording
+   tells: contestant I has the library that records. */
+static void put_share(size_t i, double share, double time) {
+    snprintf(c.version[i], sizeof(c.version[i]), "l.so (malloc-trace 1)");
+    c.trace[0].recorded_cpu_ns = TIME_NS * OPS * ((1 - share) / share + time);
+}
+
+static struct compare_recommendation r;
+
+static bool ask(void) {
+    bool good = compare_verdict_prepare(&c) && compare_recommend(&c, &r);
+    tap_diag("%s", r.text);
+    return good;
+}
+
+static bool says(const char *text) {
+    return strcmp(r.text, text) == 0;
+}
+
+/* --- Rules ---------------------------------------------------------------- */
+
+static void test_take(void) {
+    begin(3, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 1.03, 0.01);
+    put(2, 1, 1, 0.01);
+    put_share(2, 0.24, 1);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && r.contestant == 1,
+           "a gain is recommended");
+    tap_ok(says("Take b: the program takes about 12 % less time, about 3.0 % "
+                "more memory."),
+           "with what it is of the program");
+    tap_ok(!r.by_program && r.runner_up == SIZE_MAX, "by the replays");
+    comparison_free(&c);
+
+    begin(4, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 0.8, 0.01);
+    put(2, 0.5, 1, 0.01);
+    put(3, 0.5, 0.8, 0.01);
+    put_share(2, 0.24, 0.5);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && r.contestant != 2,
+           "of two that are as fast the smaller one is recommended");
+    tap_ok(r.runner_up != SIZE_MAX && r.runner_up != 2 &&
+               strstr(r.text, " is as fast, with ") != NULL,
+           "and its equal is the runner-up");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 1, 0.8, 0.01);
+    put_share(0, 0.2, 1);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE &&
+               strstr(r.text, "as much time, about 20 % less memory") != NULL,
+           "memory alone is a reason, too");
+    comparison_free(&c);
+}
+
+static void test_stay(void) {
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.8, 1, 0.01);
+    put_share(0, 0.02, 1);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY && r.contestant == 0,
+           "20 %% of the 2 %% that malloc has is no reason");
+    tap_ok(says("Stay with a: nothing is shown to gain 1 % of the program's "
+                "time or 5 % of its memory."),
+           "which is said");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.9, 1.5, 0.01);
+    put_share(0, 0.2, 1);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY &&
+               strstr(r.text, "which loses more than it gains") != NULL,
+           "nor is 2 %% of time for half as much memory again");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.5);
+    put(1, 0.9, 1, 0.5);
+    put_share(0, 0.9, 1);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY,
+           "nor what noise may have made");
+    comparison_free(&c);
+}
+
+static void test_unknown_share(void) {
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.8, 1, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE &&
+               r.prospect.share_assumed &&
+               says("Take b: malloc takes about 20 % less time, as much "
+                    "memory."),
+           "20 %% of malloc's time where its share is unknown");
+    comparison_free(&c);
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.95, 1, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY &&
+               strstr(r.text, "10 % of malloc's time") != NULL,
+           "but not 5 %%");
+    comparison_free(&c);
+}
+
+static void test_program(void) {
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 1, 0.01);
+    put_program(0, 0.2, 1, 10, 0.01);
+    put_program(1, 0.2, 0.9, 10, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && !r.by_program,
+           "replays are believed where runs of the program agree");
+    tap_ok(fabs(r.prospect.time.ratio - 0.9) < 0.01,
+           "whose time says how much malloc has of it");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 1, 0.01);
+    put_program(0, 0.2, 1, 10, 0.01);
+    put_program(1, 0.2, 1.2, 10, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY && r.by_program,
+           "the program is believed where it is slower instead");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 1, 1, 0.01);
+    put_program(0, 0.2, 1, 10, 0.01);
+    put_program(1, 0.2, 0.8, 10, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && r.by_program &&
+               strstr(r.text, "the replays differ") != NULL,
+           "and where it is faster, which is said");
+    comparison_free(&c);
+}
+
+static void test_none(void) {
+    begin(2, 3);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 1, 0.01);
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_NONE &&
+               r.contestant == SIZE_MAX &&
+               strstr(r.text, "too few rounds") != NULL,
+           "three rounds are too few");
+    comparison_free(&c);
+
+    begin(3, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 0.5, 1, 0.01);
+    put(2, 0.6, 1, 0.01);
+    compare_contestant_failed(&c.contestants.list[1], "it crashed");
+    tap_ok(ask() && r.contestant == 2, "one that crashed is not recommended");
+    c.contestants.list[2].rests = true;
+    tap_ok(ask() && r.advice == COMPARE_ADVICE_NONE,
+           "nor one that was left out of later rounds");
+    comparison_free(&c);
+}
+
+/* --- Chance --------------------------------------------------------------- */
+
+/* Equals under three names: at most one in 20 comparisons may recommend one. */
+static void test_equals(bool with_program) {
+    unsigned taken = 0, comparisons = 200;
+    for (unsigned k = 0; k < comparisons; k++) {
+        begin(3, 12);
+        for (size_t i = 0; i < 3; i++) {
+            put(i, 1, 1, 0.1);
+            if (with_program)
+                put_program(i, 0.9, 1, 10, 0.1);
+        }
+        put_share(0, 0.9, 1);
+        if (compare_verdict_prepare(&c) && compare_recommend(&c, &r))
+            taken += r.advice != COMPARE_ADVICE_STAY;
+        else
+            taken = comparisons;
+        comparison_free(&c);
+    }
+    tap_diag("%u of %u", taken, comparisons);
+    tap_ok(taken <= comparisons / 20, "equals are told to be equal%s",
+           with_program ? ", with runs of the program" : "");
+}
+
+static bool holds(void) {
+    const struct compare_prospect *p = &r.prospect;
+    if (r.advice != COMPARE_ADVICE_TAKE)
+        return (r.advice == COMPARE_ADVICE_STAY) == (r.contestant == 0);
+    double scale = p->share_assumed ? COMPARE_ASSUMED_SHARE : 1;
+    return r.contestant != 0 && r.contestant != r.runner_up && p->known &&
+           p->safe_gain >= COMPARE_WORTH_TIME && p->gain >= p->safe_gain &&
+           fabs(p->safe_gain - scale * (1 - p->time.high) -
+                (1 - p->memory.high) / 5) < 1e-9;
+}
+
+static void test_random(void) {
+    bool good = true;
+    for (unsigned k = 0; k < 300; k++) {
+        size_t n = 2 + prng_below(&rng, 4);
+        begin(n, 5 + prng_below(&rng, 12));
+        for (size_t i = 0; i < n; i++) {
+            double time = (double)prng_below(&rng, 200) / 100 + 0.1;
+            double memory = (double)prng_below(&rng, 200) / 100 + 0.1;
+            put(i, time, memory, 0.1);
+            if (k % 3 == 0)
+                put_program(i, 0.5, time, memory, 0.1);
+        }
+        if (k % 3 == 1)
+            put_share(0, 0.3, 1);
+        good = good && compare_verdict_prepare(&c) &&
+               compare_recommend(&c, &r) && holds();
+        comparison_free(&c);
+    }
+    tap_ok(good, "what is recommended is worth it, of any figures");
+}
+
+int main(void) {
+    prng_seed(&rng, 20261125);
+    test_take();
+    test_stay();
+    test_unknown_share();
+    test_program();
+    test_none();
+    test_equals(false);
+    test_equals(true);
+    test_random();
+    return tap_done();
+}
