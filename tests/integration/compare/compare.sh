@@ -129,7 +129,11 @@ for until in nonsense 0 0% -1% 200% 1%% "" nan inf; do
 done
 compare 2 "standard input" -
 compare 2 "nothing to replay"
-compare 2 "--run-program of a trace" --run-program p.p
+for option in --run-program --no-run-program --all-processes; do
+    compare 2 "$option of a trace" $option p.p
+    like "which needs a command" "$err" "^.*: $option needs a COMMAND"
+done
+compare 2 "both of them" --run-program --no-run-program -- ./alloc
 compare 2 "an unknown mode" --threads=all p.p
 for budget in time 'time<1' 'speed<=1' 'time<=0' 'time<=x' "time<=1," \
     'time<=1;wall<=1' '' ','; do

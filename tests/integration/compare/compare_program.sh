@@ -139,6 +139,17 @@ is "which is JSON alone" "$(get glibc.runs)" 1
 
 # --- The program under each ---------------------------------------------------
 
+# program JSON: its figures are whole
+program() {
+    "$python" -c '
+import json
+p = json.load(open("j"))["program"]
+assert {(x["contestant"], x["figure"]) for x in p} == {
+    ("malloc-trace", "cpu_ns"), ("malloc-trace", "peak_rss_bytes")}, p
+assert all(x["true_ratio"] > 0 and x["opinion"] for x in p), p' 2>"$err"
+    result "$1: in the JSON" $?
+    diag 5 <"$err"
+}
 compare --run-program -- ./does </dev/null
 is "run itself, too: status and output" "$status,$(cat "$out")" "0,out"
 like "prediction beside truth" "$err" "^The program itself, processor time"
@@ -147,17 +158,44 @@ like "with both figures" "$err" "^  malloc-trace  *[0-9.]+ +[0-9.]+ "
 is "of two rounds nothing is said to be even" \
     "$(grep -c '^  malloc-trace .* truth not known: too few rounds$' "$err"),$(
         grep -c 'about even' "$err")" 2,0
-"$python" -c '
-import json
-p = json.load(open("j"))["program"]
-assert {(x["contestant"], x["figure"]) for x in p} == {
-    ("malloc-trace", "cpu_ns"), ("malloc-trace", "peak_rss_bytes")}, p
-assert all(x["true_ratio"] > 0 and x["opinion"] for x in p), p' 2>"$err"
-result "in the JSON" $?
-diag 5 <"$err"
+program "run itself"
 clean "run itself"
+compare -n 8 -- ./does </dev/null
+like "so it is without an option" "$err" "^The program itself, processor time"
+is "which is not left out" "$(get program_skipped)" null
+program "without an option"
+compare --no-run-program -- ./does </dev/null
+is "but not against the user's will" "$status,$(grep -c '^The program itself' \
+    "$err"),$(get program program_skipped)" "0,0,null|null"
 printf x | "$malloc_trace" compare --run-program -- ./does >"$out" 2>"$err"
 is "input that cannot be read again" $? 2
+like "which is said" "$err" "--run-program: standard input cannot be read again"
+
+# skipped WHAT WHY: the program was recorded alone.
+skipped() {
+    is "$1: status" "$status" 0
+    get program_skipped >got
+    like "$1: why the program is not run again" got "$2"
+    like "$1: in the report" "$err" "^The program itself was not run .*: $2"
+}
+rm -f j
+run sh -c 'printf x | "$0" compare -a glibc -a malloc-trace -n 4 --json j -- \
+    ./does' "$malloc_trace"
+skipped "a pipe" "its standard input cannot be read again"
+compare -- ./does status </dev/null
+skipped "one that fails" "it failed when it was recorded"
+compare -n 3 -- sh -c './does; sleep 6' </dev/null
+skipped "one that takes long" "three rounds of it would take longer than the"
+cat >only.sh <<'END'
+case ${LD_PRELOAD-} in *libtcmalloc_minimal.so*) exit 3 ;; esac
+exec ./does
+END
+compare --run-program -- sh only.sh </dev/null
+is "one that fails under an allocator: status" "$status" 0
+like "is told" "$err" "^malloc-trace failed in 1 run: the program itself: exit"
+is "and nothing is recommended" \
+    "$("$python" -c 'import json
+print(json.load(open("j"))["recommendation"]["advice"])')" none
 
 # --- Interruption -------------------------------------------------------------
 

@@ -34,14 +34,15 @@ struct request {
     double tolerance;
     const char *sweep[16], *known[16]; /* values of the lists below */
     struct tool_opt_list sweeps, knowns;
-    bool all_processes, run_program, no_check, merge, has_budget, budget_strict,
-        has_margin;
+    bool all_processes, run_program, no_run_program, no_check, merge,
+        has_budget, budget_strict, has_margin;
     bool is_command;
     bool is_gate; /* something may fail with TOOL_BUDGET */
     char **operand;
     int operands;
     char folder[PATH_MAX];
     struct compare_recorded recorded;
+    struct compare_command program;
 };
 
 /* --- The command line ----------------------------------------------------- */
@@ -137,8 +138,13 @@ static bool parse_options(struct request *o, struct tool_opts *options,
          .flag = &o->all_processes},
         {.name = "run-program",
          .rare = true,
-         .help = "run COMMAND itself under every allocator, too",
+         .help = "run COMMAND itself under every allocator in each round. "
+                 "Default: in as many rounds as take no longer than the "
+                 "replays, if these are three or more",
          .flag = &o->run_program},
+        {.name = "no-run-program",
+         .help = "run COMMAND once, to record it",
+         .flag = &o->no_run_program},
         {.name = "no-check",
          .rare = true,
          .help = "do not check first that the allocators handle blocks "
@@ -284,10 +290,16 @@ static bool parse_request(struct request *o, int argc, char **argv,
                                    "again for every run");
             return false;
         }
-    if ((o->run_program || o->all_processes) && !o->is_command) {
-        (void)tool_usage_error("%s needs a COMMAND", o->run_program
-                                                         ? "--run-program"
-                                                         : "--all-processes");
+    if ((o->run_program || o->no_run_program || o->all_processes) &&
+        !o->is_command) {
+        (void)tool_usage_error("%s needs a COMMAND",
+                               o->run_program      ? "--run-program"
+                               : o->no_run_program ? "--no-run-program"
+                                                   : "--all-processes");
+        return false;
+    }
+    if (o->run_program && o->no_run_program) {
+        (void)tool_usage_error("--run-program contradicts --no-run-program");
         return false;
     }
     if (o->budget_strict && !o->has_budget) {
@@ -460,7 +472,7 @@ static int report(struct request *o, int status) {
         if (!compare_print(c, out) ||
             (o->sweeps.count + o->knowns.count != 0 &&
              !compare_print_frontier(c, out)) ||
-            (o->run_program && !compare_program_print(c, out)))
+            (c->ran_program && !compare_program_print(c, out)))
             return TOOL_FAILED;
     }
     fflush(out);
@@ -486,6 +498,27 @@ static int run_gate(struct request *o) {
     return compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
 }
 
+/* Decides whether the program is run under the contestants, too. */
+static void plan_program(struct request *o) {
+    int status = o->recorded.status;
+    if (!o->is_command || o->no_run_program)
+        return;
+    o->program = (struct compare_command){
+        .words = o->operand,
+        .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+        .recorded_ns = o->recorded.wall_ns};
+    o->rounds.program = &o->program;
+    o->rounds.program_always = o->run_program;
+    if (!o->run_program)
+        o->c.program_skipped = o->recorded.ended_by_user
+                                   ? "a signal ended it when it was recorded"
+                               : !WIFEXITED(status) || WEXITSTATUS(status) != 0
+                                   ? "it failed when it was recorded"
+                               : !compare_program_can_repeat()
+                                   ? "its standard input cannot be read again"
+                                   : NULL;
+}
+
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
     if (!compare_traces_make_folder(o->folder) ||
@@ -493,8 +526,7 @@ static int run_comparison(struct request *o) {
         return TOOL_FAILED;
     if (!check_contestants(o))
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
-    if (o->run_program)
-        o->rounds.program = o->operand;
+    plan_program(o);
     if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
     return report(o, c->interrupted ? TOOL_DAMAGED : traces_status(c));
@@ -558,7 +590,8 @@ int cmd_compare(int argc, char **argv) {
     if (!o.merge && !counts && !choose_contestants(&o))
         return TOOL_USAGE;
     if (o.run_program && !compare_program_can_repeat())
-        return TOOL_USAGE;
+        return tool_usage_error("--run-program: standard input cannot be read "
+                                "again; redirect it from a file");
     status = o.merge          ? merge_plans(&o)
              : counts         ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)

@@ -82,7 +82,8 @@ struct compare_trace {
 
 /* Figures of one run of the program itself. */
 struct compare_program {
-    bool good; /* they count: the run is not of round 0 */
+    bool failed; /* the run was made and gave no figures */
+    bool good;   /* it has figures */
     double cpu_ns, peak_rss_bytes;
 };
 
@@ -110,7 +111,9 @@ struct comparison {
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
-    bool lacks; /* a trace is cut, damaged or incomplete */
+    const char *program_skipped; /* why the program was not run; NULL: it was,
+                                    or was not to be */
+    bool lacks;                  /* a trace is cut, damaged or incomplete */
     struct compare_machine machine;
     /* merged runs that were made on other machines than the first one, and with
        other versions of a contestant's library */

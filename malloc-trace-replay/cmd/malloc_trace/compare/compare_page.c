@@ -262,7 +262,8 @@ static void put_notes(struct compare_page *h) {
         page_put(p, "</pre>\n");
     }
     page_put(p, "</section>\n");
-    if (c->disturbances.count == 0 && c->unlike == 0 && compare_note(c) == NULL)
+    if (c->disturbances.count == 0 && c->unlike == 0 &&
+        c->program_skipped == NULL && compare_note(c) == NULL)
         return;
     page_put(p, "<section class=\"card\">\n<h2>What to bear in mind</h2>\n"
                 "<ul class=\"plain\">\n");
@@ -276,6 +277,12 @@ static void put_notes(struct compare_page *h) {
                   "<li>%zu runs were made on machines unlike this "
                   "one.</li>\n",
                   c->unlike);
+    if (c->program_skipped != NULL) {
+        page_put(p, "<li>The program itself was not run under the "
+                    "allocators: ");
+        page_text(p, c->program_skipped);
+        page_put(p, ".</li>\n");
+    }
     if (compare_note(c) != NULL)
         page_element(p, "li", compare_note(c));
     page_put(p, "</ul>\n</section>\n");

@@ -70,7 +70,10 @@ struct work {
     const struct compare_rounds *r;
     bool shown;
     int length;
-    uint64_t start_ns, made, expected;
+    uint64_t start_ns, made, expected; /* runs */
+    uint64_t replays_ns;               /* time of these */
+    bool runs_program;                 /* in this round */
+    uint64_t program_runs, program_ns; /* and their time */
     size_t *order;
 };
 
@@ -136,19 +139,64 @@ static bool is_left_out(const struct comparison *c, size_t round, size_t trace,
     return false;
 }
 
+/* Least number of rounds in which the program is run, if in any: fewer say
+   nothing of how sure their figures are. */
+enum { PROGRAM_LEAST_ROUNDS = 3 };
+
+/* Decides whether the program is run in round ROUND: its runs take no longer
+   than the replays, and no fewer than PROGRAM_LEAST_ROUNDS rounds will be made
+   of it. Round 0 tells how long replays take. */
+static bool program_fits(struct work *w, size_t round) {
+    struct comparison *c = w->c;
+    size_t contestants = compare_contestants_taking_part(&c->contestants);
+    if (w->r->program == NULL || round == 0 || c->program_skipped != NULL)
+        return false;
+    if (w->r->program_always)
+        return true;
+    double replay_ns = (double)w->replays_ns / (double)w->made;
+    double run_ns = w->program_runs == 0
+                        ? (double)w->r->program->recorded_ns
+                        : (double)w->program_ns / (double)w->program_runs;
+    double round_ns = run_ns * (double)contestants;
+    if (w->program_runs == 0 &&
+        round_ns * PROGRAM_LEAST_ROUNDS > replay_ns * (double)w->expected) {
+        c->program_skipped = "three rounds of it would take longer than the "
+                             "replays (--run-program)";
+        return false;
+    }
+    return (double)w->program_ns + round_ns <=
+           (double)w->replays_ns +
+               replay_ns * (double)(contestants * c->traces);
+}
+
+/* Runs the program. One that failed under a contestant is not tried there
+   again. */
+static bool make_program_run(struct work *w, size_t round, size_t contestant) {
+    for (size_t r = 1; r < round; r++)
+        if (comparison_program(w->c, r, contestant)->failed)
+            return true;
+    uint64_t start_ns = tcm_clock_ns();
+    if (!compare_program_run(w->c, w->r->program, round, contestant))
+        return false;
+    w->program_ns += tcm_clock_ns() - start_ns;
+    w->program_runs++;
+    w->c->ran_program = true;
+    return true;
+}
+
 static bool make_run(struct work *w, size_t round, size_t trace,
                      size_t contestant) {
     struct comparison *c = w->c;
     if (is_left_out(c, round, trace, contestant))
         return true;
     show_progress(w, round, contestant);
+    uint64_t start_ns = tcm_clock_ns();
     if (tool_stop_requested() || !run_once(c, round, trace, contestant))
         return false;
-    if (w->r->program != NULL && trace == 0 &&
-        !compare_program_run(c, w->r->program, round, contestant))
-        return false;
+    w->replays_ns += tcm_clock_ns() - start_ns;
     w->made++;
-    return true;
+    return trace != 0 || !w->runs_program ||
+           make_program_run(w, round, contestant);
 }
 
 static bool make_round(struct work *w, size_t round, uint64_t *state) {
@@ -156,6 +204,7 @@ static bool make_round(struct work *w, size_t round, uint64_t *state) {
     size_t n = c->traces * c->contestants.count;
     bool first = c->limit_ns == 0;
     uint64_t longest_ns = 0;
+    w->runs_program = program_fits(w, round);
     /* the time that the baseline takes bounds all later runs */
     for (size_t t = 0; first && t < c->traces; t++) {
         uint64_t before = tcm_clock_ns();
@@ -384,7 +433,6 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
     compare_machine_load(&to);
     compare_machine_during(&c->machine, &from, &to, &c->disturbances);
     free(w.order);
-    c->ran_program = r->program != NULL;
     c->interrupted = tool_stop_requested();
     return good || c->interrupted;
 }

@@ -14,7 +14,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PLAN_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PLAN_H
 
-#include "cmd/malloc_trace/compare/compare_model.h"
+#include "cmd/malloc_trace/compare/compare_program.h"
 
 /* --- Runs made here ------------------------------------------------------- */
 
@@ -23,11 +23,18 @@ struct compare_rounds {
     double until; /* half of the widest interval of time and peak memory, as a
                      ratio; 0: not asked for */
     uint64_t most_runs; /* limit for successive halving; 0: no halving */
-    char **program;     /* words of the command to run, too; NULL: none */
+    const struct compare_command *program; /* to run, too; NULL: none */
+    bool program_always; /* in each round, however long that takes */
 };
 
-/* Makes the rounds, up to a request to stop. c->disturbances gets what
-   disturbed them. false: a message was printed. */
+/*
+ * Makes the rounds, up to a request to stop. c->disturbances gets what disturbed
+ * them. false: a message was printed.
+ *
+ * The program is run under every contestant in as many rounds, spread evenly, as
+ * take no longer than the replays; in none, and c->program_skipped says so, where
+ * that would be fewer than three.
+ */
 bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r);
 
 /* --- Runs made elsewhere -------------------------------------------------- */

@@ -344,6 +344,11 @@ static void print_notes(const struct comparison *c, FILE *out) {
                 "%s)\n",
                 c->unlike, tool_text_shown(c->machine.host),
                 tool_text_shown(c->machine.processor));
+    if (c->program_skipped != NULL)
+        fprintf(out,
+                "The program itself was not run under the allocators: "
+                "%s.\n",
+                c->program_skipped);
     if (compare_note(c) != NULL)
         fprintf(out, "%s\n", compare_note(c));
 }
@@ -538,6 +543,10 @@ bool compare_json_put(const struct comparison *c, const char *key,
     for (unsigned i = 0; i < c->disturbances.count; i++)
         tool_json_string(j, NULL, c->disturbances.text[i]);
     tool_json_end_array(j);
+    if (c->program_skipped == NULL)
+        tool_json_null(j, "program_skipped");
+    else
+        tool_json_string(j, "program_skipped", c->program_skipped);
     tool_json_u64(j, "runs_of_unlike_machines", c->unlike);
     tool_json_u64(j, "runs_of_other_versions", c->other_versions);
     tool_json_end_object(j);

@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_program.h"
 
 #include "base/check.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/main.h"
 #include "common/stop.h"
@@ -17,40 +18,42 @@
 
 bool compare_program_can_repeat(void) {
     struct stat st;
-    if (fstat(STDIN_FILENO, &st) != 0 || S_ISREG(st.st_mode) ||
-        S_ISCHR(st.st_mode))
-        return true;
-    (void)tool_usage_error("--run-program: standard input cannot be read "
-                           "again; redirect it from a file");
-    return false;
+    return fstat(STDIN_FILENO, &st) != 0 || S_ISREG(st.st_mode) ||
+           S_ISCHR(st.st_mode);
 }
 
 static double timeval_ns(struct timeval t) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_usec * 1e3;
 }
 
-bool compare_program_run(struct comparison *c, char **command, size_t round,
+bool compare_program_run(struct comparison *c,
+                         const struct compare_command *command, size_t round,
                          size_t contestant) {
     struct tool_child_end end;
     struct compare_program *p = comparison_program(c, round, contestant);
+    struct compare_contestant *entry = &c->contestants.list[contestant];
     /* a terminal's input belongs to the recorded run alone */
     bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
-    struct tool_child_spec what = {.argv = command,
+    struct tool_child_spec spec = {.argv = command->words,
                                    .in = is_file ? 0 : TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
                                    .err = TOOL_CHILD_NULL};
-    if (!compare_contestant_run(&c->contestants.list[contestant], true, &what,
-                                0, &end) ||
+    if (!compare_contestant_prepare(entry) ||
+        !compare_contestant_run(entry, true, &spec,
+                                compare_run_limit_ns(command->recorded_ns),
+                                &end) ||
         tool_stop_requested())
         return false;
-    if (end.error != 0 || !WIFEXITED(end.status)) {
+    p->failed = end.error != 0 || end.timed_out || !WIFEXITED(end.status) ||
+                WEXITSTATUS(end.status) != command->status;
+    p->good = !p->failed;
+    if (p->failed) {
         char how[120], why[200];
         tool_child_end_text(&end, how, sizeof(how));
-        snprintf(why, sizeof(why), "the program under it: %s", how);
-        compare_contestant_failed(&c->contestants.list[contestant], why);
+        snprintf(why, sizeof(why), "the program itself: %s", how);
+        compare_contestant_failed(entry, why);
         return true;
     }
-    p->good = round != 0;
     p->cpu_ns = timeval_ns(end.usage.ru_utime) + timeval_ns(end.usage.ru_stime);
     p->peak_rss_bytes = (double)end.usage.ru_maxrss * 1024;
     return true;

@@ -15,13 +15,21 @@
 
 /* --- Runs ----------------------------------------------------------------- */
 
+/* A command that is run under every contestant. */
+struct compare_command {
+    char **words;         /* up to NULL */
+    int status;           /* exit status of a run that succeeds */
+    uint64_t recorded_ns; /* time of the recorded run */
+};
+
 /* Tells whether a command can be run again: its standard input is empty, a
-   terminal, or a file. false: a message was printed. */
+   terminal, or a file. */
 bool compare_program_can_repeat(void);
 
 /* Runs COMMAND under a contestant and drops its output. false: a message was
    printed, or a stop was requested. */
-bool compare_program_run(struct comparison *c, char **command, size_t round,
+bool compare_program_run(struct comparison *c,
+                         const struct compare_command *command, size_t round,
                          size_t contestant);
 
 /* --- Effects -------------------------------------------------------------- */

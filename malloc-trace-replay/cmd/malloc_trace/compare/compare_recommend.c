@@ -200,9 +200,8 @@ static void advise_to_stay(const struct comparison *c,
     if (may) {
         r->runner_up = best;
         append(r->text, sizeof(r->text),
-               " %s may gain that, but is not told "
-               "apart from it.",
-               name_of(c, best));
+               " %s may gain that, and is not told apart from %s.",
+               name_of(c, best), name_of(c, c->baseline));
     }
     for (size_t i = 0; i < c->contestants.count; i++)
         contradicted = contradicted || all[i].contradicted;
