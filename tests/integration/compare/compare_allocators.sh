@@ -134,9 +134,12 @@ is "a slow one: status" $? 0
 is "it is slower" "$(get slow/cpu_ns_per_op.verdict)" slower
 get same/cpu_ns_per_op.verdict >got
 like "the same one is not" got "^(no difference shown|no worse)$"
-like "nothing else is recommended" "$out" "^Stay with right: "
+is "neither is recommended" "$(grep -cE '^Take (same|slow):' "$out")" 0
 is "the verdicts follow from the figures" \
     "$("$python" "$here/compare/compare_check.py" figures j c)" same
+"$malloc_trace" compare -a right=./odd.so -a same=./odd.so,A=1 -n 12 p.p \
+    >"$out" 2>"$err"
+like "nor is an equal that is alone" "$out" "^Stay with right: nothing is shown"
 compare -a right=./odd.so --baseline right -a fat=./odd.so,ODD=fat \
     -a leaks=./odd.so,ODD=leaks -n 14 m.p
 is "one that takes thrice the memory, one that never frees: status" $? 0

@@ -167,7 +167,7 @@ is "a replay that took longer than all of it tells nothing" \
 cp -r "$dir" other
 sed -i 's/(malloc-trace /(another /' other/results/*.json
 verdict other
-grep -q "malloc takes" "$out"
+grep -q "of the program.s processor time" "$out"
 is "nor do replays of other libraries" $? 1
 
 # --- Figures that no run has --------------------------------------------------
@@ -280,7 +280,7 @@ check "a plan of other contestants" "$malloc_trace" compare -q -a glibc \
     -a "other=$minimal" --plan three -n 1 p.p
 verdict one three
 is "is not merged" "$status" 1
-like "and why" "$err" "three: the other plans have no contestant other"
+like "and why" "$err" "three: contestant other is not in the other plans"
 verdict one
 is "one machine" "$(json j runs_of_unlike_machines)" 0
 "$python" - two/results <<'END'

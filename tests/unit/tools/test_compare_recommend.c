@@ -23,8 +23,8 @@ static double jitter(double noise) {
     return 1 + noise * ((double)prng_below(&rng, 2001) / 1000 - 1);
 }
 
-/* A comparison of COUNT contestants "a", "b", ... over ROUNDS rounds; "a" is the
-   baseline. */
+/* A comparison of COUNT contestants "a", "b", ... over ROUNDS rounds; "a" is
+   the baseline. */
 static void begin(size_t count, size_t rounds) {
     memset(&c, 0, sizeof(c));
     c.margin = 0.02;

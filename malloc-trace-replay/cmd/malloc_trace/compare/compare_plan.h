@@ -28,12 +28,12 @@ struct compare_rounds {
 };
 
 /*
- * Makes the rounds, up to a request to stop. c->disturbances gets what disturbed
- * them. false: a message was printed.
+ * Makes the rounds, up to a request to stop. c->disturbances gets what
+ * disturbed them. false: a message was printed.
  *
- * The program is run under every contestant in as many rounds, spread evenly, as
- * take no longer than the replays; in none, and c->program_skipped says so, where
- * that would be fewer than three.
+ * The program is run under every contestant in as many rounds, spread evenly,
+ * as take no longer than the replays; in none, and c->program_skipped says so,
+ * where that would be fewer than three.
  */
 bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r);
 

@@ -60,10 +60,10 @@ struct compare_effect {
 /*
  * Finds the effect of CONTESTANT beside BASE. A replay's ratio R becomes the
  * program's by malloc's share S: 1 + S * (R - 1). The share is that of the
- * replay under BASE in the program's own figure, where the program was run. Else
- * the share of time is that of compare_verdict_malloc_percent, and effects on
- * memory are those on the heap's, whose share is 1. Each interval of a measured
- * effect holds with 95 %. false: out of memory, a message was printed.
+ * replay under BASE in the program's own figure, where the program was run.
+ * Else the share of time is that of compare_verdict_malloc_percent, and effects
+ * on memory are those on the heap's, whose share is 1. Each interval of a
+ * measured effect holds with 95 %. false: out of memory, a message was printed.
  */
 bool compare_effect_of(const struct comparison *c, size_t contestant,
                        size_t base, enum compare_quantity q,
