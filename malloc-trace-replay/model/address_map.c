@@ -12,7 +12,8 @@ TCM_STATIC_ASSERT(ADDRESS_LEAF == 32 && ADDRESS_INNER == 64,
 
 /* --- Searching ------------------------------------------------------------ */
 
-/* Which child of N has ADDRESS: how many of from[1..] are not above it. */
+/* Returns the index of N's child that has ADDRESS: the number of entries of
+   from[1..] that are not above it. */
 static uint32_t child_of(const struct address_inner *n, uint64_t address) {
     const uint64_t *from = n->from + 1;
     uint32_t at = 0;
@@ -21,7 +22,7 @@ static uint32_t child_of(const struct address_inner *n, uint64_t address) {
     return at < n->count ? at : n->count - 1;
 }
 
-/* How many addresses of L are below ADDRESS. */
+/* Counts the addresses of L that are below ADDRESS. */
 static uint32_t position_in(const struct address_leaf *l, uint64_t address) {
     const uint64_t *a = l->address;
     uint32_t at = 0;
@@ -30,8 +31,8 @@ static uint32_t position_in(const struct address_leaf *l, uint64_t address) {
     return at + (a[at] < address);
 }
 
-/* A search goes to and fro in a node: all of it comes at once. Inline, or the
-   compiler leaves out a call that has no effect. */
+/* Prefetches all of a node, because a binary search reads it from both ends.
+   Inline: the compiler drops a call without effect. */
 static TCM_ALWAYS_INLINE void prefetch(const void *start, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64)
         __builtin_prefetch((const char *)start + i);
@@ -43,7 +44,7 @@ static TCM_ALWAYS_INLINE void prefetch_leaf(const struct address_map *m,
     __builtin_prefetch(&m->link[leaf]);
 }
 
-/* The leaf where ADDRESS belongs. The map is not empty. */
+/* Returns the leaf where ADDRESS belongs. The map is not empty. */
 static uint32_t leaf_of(const struct address_map *m, uint64_t address) {
     uint32_t node = m->root;
     for (unsigned level = m->levels; level != 0; level--) {
@@ -62,7 +63,7 @@ void address_map_ahead(const struct address_map *m, const uint64_t *address,
         for (size_t i = 0; i < n; i++) {
             const struct address_inner *node = &m->inner[leaf[i]];
             leaf[i] = node->child[child_of(node, address[i])];
-            /* The few nodes higher up are near at hand. */
+            /* The few nodes higher up are in the cache. */
             if (level == 0)
                 prefetch_leaf(m, leaf[i]);
             else if (level == 1)
@@ -70,8 +71,8 @@ void address_map_ahead(const struct address_map *m, const uint64_t *address,
         }
 }
 
-/* Whether LEAF, perhaps a spare one, is where ADDRESS belongs because blocks of
-   it are on both sides. */
+/* Tells whether ADDRESS is between the first and last block of LEAF, and so
+   belongs there. LEAF may be spare. */
 static bool is_within(const struct address_map *m, uint32_t leaf,
                       uint64_t address) {
     const uint64_t *a = m->leaf[leaf].address;
@@ -131,7 +132,7 @@ bool address_map_above(const struct address_map *m, struct address_spot spot,
 
 /* --- Nodes ---------------------------------------------------------------- */
 
-/* An empty leaf, near no other. 0: out of memory. */
+/* Returns an empty leaf, without neighbours. 0: out of memory. */
 static uint32_t new_leaf(struct address_map *m) {
     uint32_t at = m->spare_leaf;
     if (at != 0) {
@@ -197,7 +198,7 @@ static void inner_remove(struct address_inner *n, uint32_t at) {
     n->from[n->count] = UINT64_MAX;
 }
 
-/* Moves the N entries from START of one leaf behind the COUNT of another. */
+/* Moves the last N entries of leaf FROM, from START on, behind those of TO. */
 static void leaf_move(struct address_map *m, uint32_t from, uint32_t start,
                       uint32_t to, uint32_t n) {
     struct address_leaf *f = &m->leaf[from], *t = &m->leaf[to];
@@ -219,8 +220,8 @@ static bool is_full(const struct address_map *m, uint32_t node,
                       : m->inner[node].count == ADDRESS_INNER;
 }
 
-/* Moves the upper half of leaf LOW into a new one. *FROM: its first address. 0:
-   out of memory. */
+/* Moves the upper half of leaf LOW into a new leaf, and returns that. *FROM:
+   its first address. 0: out of memory. */
 static uint32_t split_leaf(struct address_map *m, uint32_t low,
                            uint64_t *from) {
     uint32_t high = new_leaf(m), half = ADDRESS_LEAF / 2, above;
@@ -264,7 +265,7 @@ static bool split_child(struct address_map *m, uint32_t parent, uint32_t i,
     return true;
 }
 
-/* A root above the full one. */
+/* Splits the full root below a new one. False: out of memory. */
 static bool raise_root(struct address_map *m) {
     uint32_t root = m->levels == ADDRESS_LEVELS ? 0 : new_inner(m);
     if (root == 0)
@@ -279,8 +280,9 @@ static bool raise_root(struct address_map *m) {
     return true;
 }
 
-/* The leaf for ADDRESS, with room for it. Full nodes on the way are split, so
-   that each parent has room for another child. 0: out of memory. */
+/* Returns the leaf where ADDRESS belongs, with room for it. Full nodes on the
+   path are split, so that each parent has room for another child. 0: out of
+   memory. */
 static uint32_t leaf_with_room(struct address_map *m, uint64_t address) {
     if (m->root == 0)
         m->root = new_leaf(m);
@@ -323,8 +325,8 @@ bool address_map_add(struct address_map *m, const struct address_block *block,
 
 /* --- Removing ------------------------------------------------------------- */
 
-/* Joins children I and I + 1 of PARENT, of level LEVEL, if they fill half a
-   node together. */
+/* Joins children I and I + 1 of PARENT, of level LEVEL, if they fill at most
+   half a node together. Returns true if it did. */
 static bool join(struct address_map *m, uint32_t parent, uint32_t i,
                  unsigned level) {
     struct address_inner *p = &m->inner[parent];
@@ -356,7 +358,8 @@ static uint32_t count_of(const struct address_map *m, uint32_t node,
     return level == 0 ? m->link[node].count : m->inner[node].count;
 }
 
-/* Child I of PARENT, of level LEVEL, lost an entry. Whether PARENT did, too. */
+/* Frees or joins child I of PARENT, of level LEVEL, which lost an entry.
+   Returns true if PARENT lost an entry by that. */
 static bool shrink(struct address_map *m, uint32_t parent, uint32_t i,
                    unsigned level) {
     struct address_inner *p = &m->inner[parent];
@@ -374,8 +377,8 @@ static bool shrink(struct address_map *m, uint32_t parent, uint32_t i,
     return true;
 }
 
-/* The leaf where ADDRESS belongs lost an entry. */
-static void shrink_way(struct address_map *m, uint64_t address) {
+/* Frees or joins the nodes on the path to ADDRESS, whose leaf lost an entry. */
+static void shrink_path(struct address_map *m, uint64_t address) {
     uint32_t parent[ADDRESS_LEVELS], index[ADDRESS_LEVELS], node = m->root;
     for (unsigned level = m->levels; level-- != 0;) {
         parent[level] = node;
@@ -407,7 +410,7 @@ void address_map_remove(struct address_map *m, struct address_spot spot) {
     l->address[at + rest] = UINT64_MAX;
     m->count--;
     if (at + rest < ADDRESS_LEAF / 4)
-        shrink_way(m, address);
+        shrink_path(m, address);
 }
 
 void address_map_fini(struct address_map *m) {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After damage a block of a processed trace is checked against its own head
- * alone.
+ * Behind damage, a block of a processed trace is checked only against its own
+ * head.
  */
 #include "model/info.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "common/main.h"
 #include "trace/check.h"
 #include "trace/ops.h"
+#include "traceformat/raw_codec.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,7 +23,7 @@
 void info_problem(struct info_file *f, int status, const char *fmt, ...) {
     va_list ap;
     char *text = NULL;
-    /* Failure is worse than damage, which is worse than success. */
+    /* A failure replaces any status, damage only success. */
     if (status == TOOL_FAILED || f->status == TOOL_OK)
         f->status = status;
     if (f->problem_count++ >= INFO_TEXTS)
@@ -56,13 +58,38 @@ uint64_t info_event_count(const struct info_file *f) {
     return n;
 }
 
+static bool event_makes(unsigned kind) {
+    return kind == MTF_EVENT_REALLOC || (kind != 0 && kind < MTF_EVENT_FAILED &&
+                                         !mtf_event_ends_block(kind));
+}
+
+/* Tells whether the sums agree: sizes with the calls that made blocks, and, in
+   a raw trace, calls and events of threads with events of all kinds. */
+static bool sums_agree(const struct info_file *f) {
+    bool raw = f->kind == INFO_RAW;
+    const uint64_t *n = raw ? f->events : f->ops;
+    uint64_t made = 0, sizes = 0, calls = 0, events = 0;
+    for (unsigned k = 0; k < (raw ? INFO_EVENT_KINDS : INFO_OP_KINDS); k++)
+        made += (raw ? event_makes(k) : mtf_op_makes(k)) ? n[k] : 0;
+    for (unsigned b = 0; b < INFO_SIZES; b++)
+        sizes += f->live.sizes[b];
+    if ((!raw || f->want_live) && sizes != made)
+        return false;
+    for (unsigned c = 0; c < MTF_CALL_LIMIT; c++)
+        calls += f->calls[c];
+    for (size_t i = 0; i < f->threads.ids.count; i++)
+        events += f->threads.thread[i].events;
+    return !raw || (calls == events - f->events[MTF_EVENT_FAILED] &&
+                    events == info_event_count(f));
+}
+
 uint64_t info_at_most(const struct info_file *f) {
     const struct raw_threads *r = &f->threads;
     bool late = false;
     for (size_t i = 0; i < r->ids.count; i++)
         late = late || r->thread[i].id == MTF_THREAD_LATE;
-    /* a single thread's events stand in order, so the peak seen is the true one
-       */
+    /* The events of a single thread are in order: the peak seen is the true
+       one. */
     return late || raw_threads_with_events(r) > 1 ? info_live_at_most(&f->live)
                                                   : f->live.peak_bytes;
 }
@@ -117,7 +144,7 @@ static void raw_see_time(struct info_file *f, struct raw_thread *t,
         f->last_ns = ns;
 }
 
-/* Everything but the calls of the malloc family. */
+/* Counts an event that is no call of the malloc family. */
 static void raw_count_rare(struct info_file *f, struct raw_thread *t,
                            const struct mtf_event *e) {
     switch (e->kind) {
@@ -140,7 +167,7 @@ static void raw_count_rare(struct info_file *f, struct raw_thread *t,
     }
 }
 
-/* A call of the malloc family. */
+/* Counts a successful call of the malloc family, at the time NS. */
 static void raw_count_call(struct info_file *f, const struct mtf_event *e,
                            uint64_t ns) {
     struct info_live *l = &f->live;
@@ -162,8 +189,9 @@ static void raw_count_call(struct info_file *f, const struct mtf_event *e,
     f->requested_bytes += e->size;
 }
 
-/* What follows in the late stream, at index STREAM, belongs to thread ID. A new
-   thread may move the list, and with it the stream's state *S. */
+/* Gets the index *OWNER of thread ID, which owns the next events of the late
+   stream, at index STREAM. A new thread may move the list of threads, and with
+   it the stream's state *S. False: no memory. */
 static bool raw_find_owner(struct info_file *f, size_t stream, uint32_t id,
                            struct mtf_raw_state **s, size_t *owner) {
     struct raw_thread *t = raw_threads_find(&f->threads, id);
@@ -234,9 +262,9 @@ static bool raw_see_data(struct info_file *f, const struct mtf_item *item) {
     f->undecodable_bytes += place.undecodable;
     if (place.gap != 0 || place.undecodable != 0)
         info_problem(f, TOOL_DAMAGED,
-                     "%s: byte %" PRIu64 ": thread %" PRIu32 " lacks %" PRIu64
-                     " bytes before here, and %" PRIu64
-                     " here are of no use without them",
+                     "%s: byte %" PRIu64 ": thread %" PRIu32 ": %" PRIu64
+                     " bytes are missing before this place, and %" PRIu64
+                     " here cannot be decoded without them",
                      item->file, item->file_offset, item->thread, place.gap,
                      place.undecodable);
     return place.length == 0 ||
@@ -258,7 +286,7 @@ static const char *raw_notice_text(uint64_t code) {
     case MTF_NOTICE_NO_SPOOL:
         return "recorded without a spool";
     case MTF_NOTICE_END_MODE:
-        return "recorded on after the recorder's own end";
+        return "recorded on after the recorder's end";
     case MTF_NOTICE_NO_SAVER_TABLE:
         return "the saver shared the program's descriptors";
     case MTF_NOTICE_NO_LINES:
@@ -318,7 +346,7 @@ static bool raw_see_item(struct info_file *f, const struct mtf_item *item) {
 
 /* --- Raw traces: the whole trace ------------------------------------------ */
 
-/* Takes over what the footer says. Returns what contradicts the streams, or
+/* Copies the counts of the footer. Returns how it contradicts the streams, or
    NULL. */
 static const char *raw_see_footer(struct info_file *f, struct tool_raw *t) {
     const uint64_t *e = f->events;
@@ -349,6 +377,7 @@ static void raw_conclude(struct info_file *f, struct tool_raw *t) {
     f->clean_end = tool_raw_clean_end(t);
     f->raw_bytes = tool_raw_bytes(t);
     f->stored_bytes = tool_raw_stored_bytes(t);
+    TCM_ASSERT(sums_agree(f));
     const char *footer = raw_see_footer(f, t);
     f->complete = tool_raw_complete(t) && f->missing_bytes == 0 &&
                   f->undecodable_bytes == 0 && footer == NULL &&
@@ -398,27 +427,28 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
     tool_raw_close(t);
 }
 
-/* No LZ4 block expands more. */
+/* Greatest expansion of an LZ4 block. */
 #define LZ4_RATIO 255u
 
 struct proc_work {
     struct info_file *f;
-    uint64_t time_ns, most_slots;
-    size_t thread;      /* index of the current one; SIZE_MAX: none */
-    size_t last_thread; /* of the last operation */
-    uint64_t switches;  /* changes of thread between operations */
-    uint64_t op;        /* number of the current operation, from 1 */
-    uint64_t block_at;  /* offset of the current block */
-    unsigned phase;     /* enum mtf_proc_phase, if known */
+    uint64_t time_ns;
+    uint64_t most_slots; /* bound of the slots, by the bytes read so far */
+    size_t thread;       /* index of the present thread; SIZE_MAX: none */
+    size_t last_thread;  /* index of the thread of the last operation */
+    uint64_t switches;   /* changes of thread between operations */
+    uint64_t op;         /* number of the present operation, from 1 */
+    uint64_t block_at;   /* offset of the present block */
+    unsigned phase;      /* enum mtf_proc_phase, if known */
     uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
     uint64_t unknown_reallocs; /* of blocks that are not in the trace */
-    const char *lacks;         /* what is missing, as the closing block says */
+    const char *lacks;         /* tool_check_lacks of the closing block */
     struct tool_ops ops;
 };
 
 /* --- Processed traces: contradictions ------------------------------------- */
 
-/* A tool_check_tell. */
+/* Reports a contradiction; a tool_check_tell. */
 static void tell_check(void *ctx, uint64_t offset, const char *text) {
     struct proc_work *w = ctx;
     info_problem(w->f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", w->f->name,
@@ -436,7 +466,8 @@ static void proc_contradicts(struct proc_work *w, const char *fmt, ...) {
     tell_check(w, w->block_at, text);
 }
 
-/* OP needs an empty slot if it makes a block, else one that holds a block. */
+/* Checks that the slot of OP is empty if OP makes a block, and holds a block
+   otherwise. */
 static void proc_check_slot(struct proc_work *w, const struct mtf_op *op) {
     bool fills = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
                  op->kind == MTF_OP_REALLOC_NEW;
@@ -453,7 +484,8 @@ static void proc_check_slot(struct proc_work *w, const struct mtf_op *op) {
 
 /* --- Processed traces: counting ------------------------------------------- */
 
-/* A block of SIZE was made, with present bytes if NOTED. */
+/* Counts a block of SIZE bytes that was made, if it is large. PRESENT: its
+   present bytes, if NOTED. */
 static void proc_count_large(struct info_file *f, uint64_t size, bool noted,
                              uint64_t present) {
     if (!noted && size <= MTF_PRESENT_ABOVE)
@@ -463,7 +495,7 @@ static void proc_count_large(struct info_file *f, uint64_t size, bool noted,
     f->large_present += noted ? tcm_min_u64(present, size) : size;
 }
 
-/* The operations that follow belong to THREAD. */
+/* Makes THREAD the thread of the operations that follow; 0: none. */
 static void proc_switch_to(struct info_file *f, struct proc_work *w,
                            uint32_t thread) {
     struct raw_thread *t =
@@ -565,8 +597,9 @@ static void proc_begin_block(struct info_file *f, struct proc_work *w,
     w->time_ns = b->head.time_ns;
     w->op = b->head.first_op;
     w->block_at = b->offset;
-    /* Each slot was filled by an operation of a byte or more. Operations in a
-       broken frame are not seen, but LZ4 can pack only so many into it. */
+    /* Each slot was filled by an operation of at least a byte. The operations
+       in a damaged frame were not read, but their number is bounded by what
+       LZ4 can compress. */
     w->most_slots = tool_input_bytes(w->ops.in) +
                     LZ4_RATIO * tool_input_stored_bytes(w->ops.in);
     proc_switch_to(f, w, b->head.thread);
@@ -596,7 +629,7 @@ static void proc_end_block(struct info_file *f, struct proc_work *w,
     f->impossible_slots = 0;
 }
 
-/* Compares what was counted with what the closing block B says. */
+/* Compares the counts with those of the closing block B. */
 static void proc_check_closing(struct info_file *f, struct proc_work *w,
                                const struct mtf_proc_block *b) {
     const uint64_t *ops = f->ops;
@@ -738,6 +771,7 @@ void info_read_processed(struct info_file *f, struct tool_input *in) {
         tool_ops_init(&w->ops, in, tell_check, w);
         proc_read_all(f, w);
         tool_ops_fini(&w->ops);
+        TCM_ASSERT(f->kind != INFO_PROCESSED || sums_agree(f));
         if (f->status != TOOL_OK)
             f->complete = false;
         else if (f->closed && w->lacks != NULL)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of one trace after reading it once: what a raw trace or a
- * processed one holds, and where it contradicts itself.
+ * Facts of one trace, raw or processed, that a single reading yields: its
+ * recording, counts, threads, live blocks, and its contradictions.
  *
- * Invariants: memory grows with the number of threads in the trace only.
+ * Invariants: without live blocks, memory grows with the number of threads
+ * only. Threads: none shared.
  */
 #ifndef TOOL_MODEL_INFO_H
 #define TOOL_MODEL_INFO_H
 
 #include "base/compiler.h"
 #include "common/input.h"
-#include "model/live.h"
+#include "model/info_live.h"
 #include "trace/raw.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
@@ -20,21 +21,21 @@ enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
 #define INFO_SEGMENT_KINDS ((unsigned)MTF_SEGMENT_SITES + 1)
 #define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
 #define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
-/* So many problems and notices are kept as text; more are only counted. */
+/* Most problems, and most notices, that are kept as text; all are counted. */
 #define INFO_TEXTS 20u
 
 struct info_file {
     const char *name;
     enum info_kind kind;
-    int status; /* exit status of this file */
+    int status; /* exit status for this file */
     char *problems[INFO_TEXTS];
     uint64_t problem_count;
     /* the recording */
     bool have_header;
     struct mtf_raw_info header;
-    const char *frame_name; /* what it is compressed in; NULL: plain */
+    const char *frame_name; /* of its compression; NULL: plain */
     bool from_file, from_spool, growing, complete, clean_end;
-    bool begins_late; /* a flight recording: its beginning was not kept */
+    bool begins_late; /* a flight recording whose beginning was not kept */
     uint64_t raw_bytes, stored_bytes;
     /* raw */
     uint64_t segments[INFO_SEGMENT_KINDS]; /* by enum mtf_segment_kind */
@@ -42,12 +43,12 @@ struct info_file {
     uint64_t events[INFO_EVENT_KINDS]; /* by enum mtf_event_kind */
     uint64_t calls[MTF_CALL_LIMIT];    /* those that succeeded */
     uint64_t requested_bytes;
-    struct tool_raw_counts counts; /* of the streams */
+    struct tool_raw_counts counts; /* of the events in the streams */
     uint64_t untraced, dropped;    /* of the recording */
     uint64_t doubled_bytes, missing_bytes, undecodable_bytes;
     uint64_t last_ns, last_barrier_ns;
     uint64_t peak_rss_bytes; /* of the samples */
-    bool want_live;          /* by the caller: fill LIVE */
+    bool want_live;          /* set by the caller: fill `live` */
     struct info_live live;
     char *notices[INFO_TEXTS];
     uint64_t notice_count;
@@ -60,37 +61,41 @@ struct info_file {
     uint64_t blocks;
     uint64_t impossible_slots;   /* of the current block */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
-    /* blocks above 256 KiB or with present bytes noted, their bytes, and how
-       many of these are present: all where nothing is noted */
+    /* blocks above 256 KiB or with a PRESENT record, their bytes, and the bytes
+       of these that are present (all, without a record) */
     uint64_t large_blocks, large_bytes, large_present;
-    bool closed;
+    bool closed; /* there is a closing block */
     uint64_t proc_account_count;
     uint32_t proc_fields[256];
     uint64_t proc_values[256];
 };
 
-/* Reads IN, closes it, and fills F, which gets the messages too. IN NULL: there
-   is no such file. NAME: as given to tool_input_open. */
+/* Reads the raw trace IN, closes it, and fills F, whose problems are messages
+   for the user. IN NULL: the file does not exist, but its spool or parts may.
+   NAME: as given to tool_input_open. */
 void info_read_raw(struct info_file *f, struct tool_input *in,
                    const char *name);
-/* The same of a processed trace. */
+/* Reads the processed trace IN, closes it, and fills F. */
 void info_read_processed(struct info_file *f, struct tool_input *in);
 
 void info_free(struct info_file *f);
 
-/* postprocess --strip removed the program and the time of the recording. */
+/* Tells whether postprocess --strip removed the program and the time of the
+   recording. */
 static inline bool info_is_stripped(const struct info_file *f) {
     return f->header.fixed.pid == 0 && f->header.fixed.wall_ns == 0;
 }
 
-/* Keeps a line for the user, and raises the file's status to STATUS. */
+/* Keeps a message for the user, and raises the file's status to STATUS. */
 void info_problem(struct info_file *f, int status, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 
-/* Calls of the malloc family, failed ones too. */
+/* Returns the number of calls of the malloc family, failed ones included. */
 uint64_t info_event_count(const struct info_file *f);
-/* Bound on the peak of live bytes of a raw trace. */
+/* Returns a bound of the peak of live bytes of a raw trace. */
 uint64_t info_at_most(const struct info_file *f);
+/* Names of an enum mtf_segment_kind (NULL: unknown) and an enum mtf_end_reason,
+   for users. */
 const char *info_segment_name(unsigned kind);
 const char *info_end_reason(uint64_t reason);
 

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Up to this many differences the distribution of the rank sum is computed;
-   above, the normal distribution is close enough. */
+/* Number of differences up to which the distribution of the rank sum is
+   computed; above, the normal distribution is close enough. */
 enum { EXACT = 50, EXACT_SUMS = EXACT * (EXACT + 1) / 2 + 1 };
 
 static int compare(const void *a, const void *b) {
@@ -25,7 +25,8 @@ double interval_median(double *v, size_t n) {
     return (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
-/* The point that a standard normal variable exceeds with probability P. */
+/* Returns the point that a standard normal variable exceeds with probability
+   P. */
 static double normal_upper(double p) {
     double low = 0, high = 40;
     for (int i = 0; i < 80; i++) {
@@ -40,8 +41,8 @@ static double normal_upper(double p) {
 
 /* --- Walsh averages ------------------------------------------------------- */
 
-/* How many averages of two of the sorted values, or of one with itself, are at
-   most LIMIT. One pass counts them; they are not stored. */
+/* Counts the averages of two of the N sorted values D, or of one with itself,
+   that are at most LIMIT. One pass counts them; they are not stored. */
 static double walsh_count(const double *d, size_t n, double limit) {
     double count = 0;
     size_t end = n; /* d[i] + d[j] <= 2 limit for j < end */
@@ -55,8 +56,8 @@ static double walsh_count(const double *d, size_t n, double limit) {
     return count;
 }
 
-/* The RANK-th smallest average, from 1: the least value with that many at most
-   as large. */
+/* Returns the RANK-th smallest average, counted from 1: the least value that
+   RANK averages do not exceed. */
 static double walsh_rank(const double *d, size_t n, double rank) {
     double low = d[0], high = d[n - 1];
     if (walsh_count(d, n, low) >= rank)
@@ -75,8 +76,8 @@ static double walsh_rank(const double *d, size_t n, double rank) {
 
 /* --- The rank sum --------------------------------------------------------- */
 
-/* The largest K such that the sum of the ranks of positive differences is at
-   most K with probability P or less. False: there is none. */
+/* Gets the largest K such that the sum of the ranks of positive differences is
+   at most K with probability P or less. False: there is none. */
 static bool sum_limit(size_t n, double p, double *limit) {
     double pairs = (double)n * ((double)n + 1) / 2;
     if (n > EXACT) {
@@ -85,7 +86,7 @@ static bool sum_limit(size_t n, double p, double *limit) {
         *limit = floor(mean - 0.5 - normal_upper(p) * deviation);
         return *limit >= 0;
     }
-    /* chance[s]: probability that the ranks so far sum up to s */
+    /* chance[s]: probability that the ranks so far sum up to S */
     double chance[EXACT_SUMS] = {1};
     size_t top = 0;
     for (size_t rank = 1; rank <= n; rank++) {
@@ -123,9 +124,9 @@ struct interval interval_of(double *d, size_t n, double alpha) {
         return v;
     v.low = walsh_rank(d, n, limit + 1);
     v.high = walsh_rank(d, n, pairs - limit);
-    /* Half of the interval: a difference that noise alone hardly shows. To be
-       seen in 19 of 20 repetitions, the true one must be larger by what noise
-       takes away in one of 20. */
+    /* Noise alone rarely shows a difference of half the interval. To be seen in
+       19 of 20 repetitions, a true difference must be larger than that by the
+       amount that noise takes away in one of 20. */
     double noise = normal_upper(alpha / 2);
     v.detectable = (v.high - v.low) / 2 * (noise + normal_upper(0.05)) / noise;
     return v;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How large a difference is, and how sure: the Hodges-Lehmann estimate of the
- * middle of paired differences, with the interval that goes with Wilcoxon's
- * signed-rank test (Hollander, Wolfe, Chicken: Nonparametric Statistical
- * Methods, section 3.2). Their distribution need only be symmetric about its
- * middle; that of two runs made in random order is.
+ * Estimate of a difference between paired measurements, with a confidence
+ * interval: the Hodges-Lehmann estimate of the middle of the differences, and
+ * the interval that belongs to Wilcoxon's signed-rank test (Hollander, Wolfe,
+ * Chicken: Nonparametric Statistical Methods, section 3.2). The distribution of
+ * the differences need only be symmetric about its middle; for pairs of runs in
+ * random order it is.
  *
  * Threads: any, nothing is shared.
  */
@@ -17,21 +18,22 @@ struct interval {
     double middle;
     bool known; /* there are enough differences for LOW and HIGH */
     double low, high;
-    /* The difference that a repetition of the whole would show in 19 of 20
-       cases, if it existed. */
+    /* Smallest true difference that 19 of 20 repetitions of the whole
+       measurement would show. */
     double detectable;
 };
 
 /*
- * The interval of the N > 0 differences in D, which are sorted in place. It
- * misses the middle with probability ALPHA at most (0 < ALPHA < 1).
+ * Returns the interval of the N > 0 differences in D, which are sorted in
+ * place. The interval misses the true middle with probability ALPHA at most (0
+ * < ALPHA < 1).
  */
 struct interval interval_of(double *d, size_t n, double alpha);
 
-/* The least number of differences with which an interval is known. */
+/* Returns the least number of differences that make LOW and HIGH known. */
 size_t interval_least(double alpha);
 
-/* The middle of N > 0 values, which are sorted in place. */
+/* Returns the median of N > 0 values, which are sorted in place. */
 double interval_median(double *v, size_t n);
 
 #endif

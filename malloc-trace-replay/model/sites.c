@@ -9,7 +9,7 @@
 /* Longest path that is kept. */
 #define PATH_BYTES_MAX ((size_t)64 << 10)
 
-/* The table of places: pages of one trace, made as they are needed. */
+/* Pages of the table `place` of one trace, made as they are needed. */
 #define PAGE_SITES 1024u
 #define PAGES      (MTF_SITE_LIMIT / PAGE_SITES)
 
@@ -47,7 +47,8 @@ static bool add_path(struct tool_module *m, const uint8_t *p, size_t n) {
     return true;
 }
 
-/* Where the place of SITE is noted, made if there is none; NULL: no memory. */
+/* Returns the entry of SITE in `place`, which is made if it is not there. NULL:
+   no memory. */
 static uint32_t *note_of(struct tool_sites *s, uint32_t site) {
     uint32_t ***trace = &s->place[site / MTF_SITE_LIMIT];
     uint32_t in = site % MTF_SITE_LIMIT;
@@ -86,7 +87,7 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
     return true;
 }
 
-/* Pieces of a text come in any order, and perhaps twice. */
+/* Takes a piece of a text. Pieces come in any order, and perhaps twice. */
 static bool take_text(struct tool_sites *s, const struct mtf_site_def *def) {
     struct tool_site_text *t =
         tool_ids_get(&s->texts, &s->text, sizeof(*t), s->base + def->text);
@@ -113,7 +114,7 @@ static bool take_module(struct tool_sites *s, const struct mtf_site_def *def) {
         return false;
     if (def->what == MTF_SITE_DEF_PATH)
         return add_path(m, def->path, def->path_length);
-    /* A definition that is repeated is repeated from its start. */
+    /* A definition that is repeated begins with its first part again. */
     m->path_length = 0;
     m->known = true;
     m->start = def->start;

@@ -44,8 +44,8 @@ void tool_check_lost(struct tool_check *c) {
 
 /* --- From block to block -------------------------------------------------- */
 
-/* State at the beginning of a trace: no slot, no time before; what calls are
-   sticky and what sizes are predicted from is the writer's to choose. */
+/* Checks the first block: there are no slots before it. Its time, sticky calls
+   and the state that sizes are predicted from are the writer's choice. */
 static void check_first(struct tool_check *c, const struct mtf_proc_block *b) {
     const struct mtf_proc_block_head *h = &b->head;
     if (h->slot_count != 0)
@@ -71,7 +71,7 @@ static void check_state(struct tool_check *c, const struct mtf_proc_block *b) {
              a->thread);
     if (h->alloc_call != a->alloc_call || h->free_call != a->free_call ||
         h->last_8th != a->last_8th || h->last_slot != a->last_slot)
-        tell(c, b->offset, "state unlike that after the block before");
+        tell(c, b->offset, "state differs from that after the block before");
 }
 
 static void check_head(struct tool_check *c, const struct mtf_proc_block *b) {
@@ -81,10 +81,10 @@ static void check_head(struct tool_check *c, const struct mtf_proc_block *b) {
         check_first(c, b);
     if (b->head.kind != MTF_PROC_BLOCK_OPS &&
         (b->head.records | b->head.ops | b->head.taken) != 0)
-        tell(c, b->offset, "records in a block that has none");
+        tell(c, b->offset, "records in a block of a kind without records");
 }
 
-/* Every block comes into the list; a full one keeps every other entry. */
+/* Adds every step-th block to the list; a full list keeps every other entry. */
 static void note_block(struct tool_check *c, const struct mtf_proc_block *b) {
     if (c->blocks % c->step == 0 && c->seen_count == MTF_PROC_INDEX_MAX) {
         for (uint32_t i = 0; i < MTF_PROC_INDEX_MAX / 2; i++)
@@ -101,7 +101,7 @@ static void note_block(struct tool_check *c, const struct mtf_proc_block *b) {
     c->records += b->head.records;
 }
 
-/* The slots that B lists are on top of the free ones. */
+/* Checks that the slots that B lists are on top of the stack of free slots. */
 static void check_taken(struct tool_check *c, const struct mtf_proc_block *b,
                         const struct mtf_proc_decoder *d) {
     uint32_t n = b->head.taken;
@@ -125,15 +125,16 @@ void tool_check_block(struct tool_check *c, const struct mtf_proc_block *b,
         check_taken(c, b, d);
 }
 
-/* What was noted, if anything, is not of what came behind it in B. */
+/* Reports a PRESENT record in B without an operation that makes a block. */
 static void check_no_note(struct tool_check *c,
                           const struct mtf_proc_block *b) {
     if (c->noted)
-        tell(c, b->offset, "present bytes of no block of memory");
+        tell(c, b->offset, "present bytes without a block of memory");
     c->noted = false;
 }
 
-/* Of the free slots those that B listed go, and those that it left come. */
+/* Replaces the slots that B listed, on top of the stack, by those that B leaves
+   free. */
 static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
                        const struct mtf_proc_decoder *d) {
     TCM_ASSERT(b->head.taken <= c->depth);
@@ -147,7 +148,7 @@ static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
     }
     if (!tool_array_reserve(&c->free_slot, &c->capacity, depth,
                             sizeof(*c->free_slot))) {
-        c->have_stack = false; /* the rest is checked without it */
+        c->have_stack = false; /* no memory: check the rest without it */
         return;
     }
     if (d->depth != 0)
@@ -157,7 +158,7 @@ static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
 
 void tool_check_decoded(struct tool_check *c, const struct mtf_proc_block *b,
                         const struct mtf_proc_decoder *d) {
-    if (d->problem != NULL) { /* and the caller says so */
+    if (d->problem != NULL) { /* which the caller reports */
         tool_check_lost(c);
         return;
     }
@@ -181,7 +182,7 @@ void tool_check_decoded(struct tool_check *c, const struct mtf_proc_block *b,
 
 /* --- Records -------------------------------------------------------------- */
 
-/* Thread ID starts, or ends. */
+/* Checks the start or the end of thread ID. */
 static void check_thread(struct tool_check *c, const struct mtf_proc_block *b,
                          uint32_t id, bool starts,
                          struct tool_check_life *life) {
@@ -260,7 +261,7 @@ void tool_check_noted(struct tool_check *c, const struct mtf_proc_block *b,
 void tool_check_no_thread(struct tool_check *c,
                           const struct mtf_proc_block *b) {
     if (c != NULL && !c->lost)
-        tell(c, b->offset, "a call of no thread");
+        tell(c, b->offset, "a call without a thread");
 }
 
 /* --- Index ---------------------------------------------------------------- */
@@ -295,7 +296,7 @@ void tool_check_index(struct tool_check *c, const struct mtf_proc_block *b) {
     if (n == 0 || b->head.length % size != 0 ||
         (c->blocks + step - 1) / step != n ||
         !is_index_of(c, b->payload, n, step))
-        tell(c, b->offset, "the index is not that of the blocks");
+        tell(c, b->offset, "the index does not match the blocks");
 }
 
 /* --- Account -------------------------------------------------------------- */
@@ -303,11 +304,12 @@ void tool_check_index(struct tool_check *c, const struct mtf_proc_block *b) {
 #define FIELD(name) MTF_PROC_ACCOUNT_##name
 #define BIT(name)   ((uint64_t)1 << MTF_PROC_ACCOUNT_##name)
 
-/* Counts that are 0 in a recording that lacks nothing. */
+/* Fields that are 0 in a recording that lacks nothing. */
 static const uint8_t losses[] = {FIELD(DROPPED_EVENTS), FIELD(GROWING),
                                  FIELD(DAMAGED_PLACES),
                                  FIELD(LOST_STREAM_BYTES)};
-/* Calls of each kind, here and in the recorder's footer. */
+/* Calls of each kind: fields of a processed trace and of the recorder's
+   footer. */
 static const struct {
     uint8_t field, recorder;
 } kinds[] = {
@@ -352,7 +354,7 @@ static bool has(const struct tool_check_sums *s, uint64_t bits) {
     return (s->known & bits) == bits;
 }
 
-/* A says FOUND of FIELD, or up to MORE more. */
+/* Checks that A has FOUND for FIELD, or up to MORE more. */
 static void compare(struct tool_check *c, const struct mtf_proc_block *b,
                     const struct tool_check_sums *a, unsigned field,
                     uint64_t found, uint64_t more) {
@@ -376,7 +378,7 @@ static void check_flags(struct tool_check *c, const struct mtf_proc_block *b,
                  mtf_proc_account_name(losses[i]), a->value[losses[i]]);
 }
 
-/* Operations and calls. */
+/* Checks the sums of operations and calls. */
 static void check_events(struct tool_check *c, const struct mtf_proc_block *b,
                          const struct tool_check_sums *a) {
     bool is_part = has(a, BIT(PROLOGUE_OPS));
@@ -387,21 +389,21 @@ static void check_events(struct tool_check *c, const struct mtf_proc_block *b,
     }
     if (has(a, BIT(EVENTS) | all) && sum != events)
         tell(c, b->offset,
-             "account: events %" PRIu64 ", those of each kind are %" PRIu64,
+             "account: events %" PRIu64 ", but the kinds add up to %" PRIu64,
              events, sum);
-    /* of a part field 15 is that of the whole recording */
+    /* The unmatched frees of a part are those of the whole recording. */
     uint64_t none = a->value[FIELD(FAILED_ALLOCATIONS)] +
                     (is_part ? 0 : a->value[FIELD(UNMATCHED_FREES)]);
     if (has(a, BIT(OPS) | BIT(EVENTS) | BIT(FAILED_ALLOCATIONS)) &&
         (is_part || has(a, BIT(UNMATCHED_FREES))) &&
         a->value[FIELD(OPS)] != events - none)
         tell(c, b->offset,
-             "account: ops %" PRIu64 ", events that are some are %" PRIu64,
+             "account: ops %" PRIu64 ", but the events make %" PRIu64,
              a->value[FIELD(OPS)], events - none);
 }
 
-/* What the recorder counted is here, where nothing is missing. More may be:
-   what a spool had behind the footer. */
+/* Checks that a complete trace has all that the recorder counted. It may have
+   more: the events that the spool had after the footer. */
 static void check_recorder(struct tool_check *c, const struct mtf_proc_block *b,
                            const struct tool_check_sums *a) {
     uint64_t v;
@@ -428,27 +430,28 @@ static void check_recorder(struct tool_check *c, const struct mtf_proc_block *b,
         v != sum)
         tell(c, b->offset,
              "account: the recorder counted %" PRIu64
-             " events, those of each kind are %" PRIu64,
+             " events, but the kinds add up to %" PRIu64,
              v, sum);
 }
 
-/* Contradictions within the account. */
+/* Reports contradictions within the account. */
 static void check_account(struct tool_check *c, const struct mtf_proc_block *b,
                           const struct tool_check_sums *a) {
     check_flags(c, b, a);
     check_events(c, b, a);
     check_recorder(c, b, a);
-    /* a window may end before the first event */
+    /* A window may end before the first event. */
     if (!has(a, BIT(PROLOGUE_OPS)) && has(a, BIT(START_NS) | BIT(END_NS)) &&
         a->value[FIELD(START_NS)] > a->value[FIELD(END_NS)])
-        tell(c, b->offset, "account: ends before it begins");
+        tell(c, b->offset, "account: end_ns is before start_ns");
     if (has(a, BIT(INDEX_OFFSET)) != c->have_index ||
         (c->have_index && a->value[FIELD(INDEX_OFFSET)] != c->index_offset))
-        tell(c, b->offset, "account: the index is elsewhere");
+        tell(c, b->offset, "account: wrong offset of the index");
 }
 
-/* FOUND reallocs of a block whose allocation is not in the trace: those that
-   the recorder knows to be missing, and those of blocks that it never saw. */
+/* Checks the account's unmatched reallocs. The trace has FOUND reallocs of
+   blocks whose allocation it lacks: those that the recorder knows to be
+   missing, and those of blocks from before the recording. */
 static void check_unmatched(struct tool_check *c,
                             const struct mtf_proc_block *b,
                             const struct tool_check_sums *a, uint64_t found) {
@@ -459,9 +462,9 @@ static void check_unmatched(struct tool_check *c,
              mtf_proc_account_name(FIELD(UNMATCHED_REALLOCS)), says, found);
 }
 
-/* How many events of a field left nothing in the blocks, at most. */
+/* Largest number of events of FIELD that are in no block of the trace. */
 static uint64_t unseen(const struct tool_check_sums *a, unsigned field) {
-    if (has(a, BIT(PROLOGUE_OPS))) /* of a window only what is in it counts */
+    if (has(a, BIT(PROLOGUE_OPS))) /* a window's account has its own events */
         return 0;
     switch (field) {
     case MTF_PROC_ACCOUNT_FREES:

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- What it is ----------------------------------------------------------- */
+/* --- Recognising a trace -------------------------------------------------- */
 
-/* Reads IN up to the first block of a processed trace. */
+/* Tells whether IN, whose header is lost, has a block of a processed trace. */
 static bool has_block(struct tool_input *in, uint8_t *memory) {
     struct mtf_proc_reader r;
     struct mtf_proc_item item;
@@ -66,7 +66,7 @@ void tool_ops_jump(struct tool_ops *o, struct tool_input *in,
 /* --- Blocks --------------------------------------------------------------- */
 
 static void begin_block(struct tool_ops *o, struct tool_ops_item *item) {
-    /* A block that cannot begin has no operations. */
+    /* A block that cannot be decoded yields no operations. */
     mtf_proc_decode_begin(&o->decoder, item->block);
     if (o->validates)
         tool_check_block(&o->check, item->block, &o->decoder);
@@ -78,8 +78,8 @@ static uint64_t offset_of(const struct mtf_proc_block *b, const uint8_t *p) {
     return b->offset + sizeof(b->head) + (uint64_t)(p - b->payload);
 }
 
-/* Where the record of the next operation is: behind those that only change the
-   call that later ones are of. */
+/* Finds the record of the next operation: records that only set the call of
+   later ones are skipped. */
 static const uint8_t *next_record(const struct mtf_proc_decoder *d) {
     const uint8_t *p = d->p;
     uint64_t v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A processed trace, pulled as ready operations: what info, dump and replay
- * read traces through. With a `tell`, the trace is held against itself on the
- * way (trace/check.h).
+ * Reads a processed trace as ready operations: info, dump, replay and report
+ * read traces this way. With a `tell`, it also checks the parts of the trace
+ * against each other (trace/check.h).
  *
  *     tool_ops_init(o, in, tell, ctx);
  *     for (;;) {
@@ -31,16 +31,16 @@
 #include "trace/check.h"
 #include "traceformat/proc_reader.h"
 
-/* Decoded at once, so that they stay in the first-level cache. */
+/* Most operations that one item has: they fit the first-level cache. */
 #define TOOL_OPS_AT_ONCE 1024u
-/* Operations beyond the last one that may be read, as for a prefetch. */
+/* Operations behind the last one that may be read, as for a prefetch. */
 #define TOOL_OPS_AHEAD 12u
 
-/* Time between two time records, in the recording's time: what writes a
-   processed trace puts one when the last is this old. */
+/* Time between two time records, in time of the recording: writers of processed
+   traces write a record when the last one is this old. */
 #define TOOL_OPS_TIME_NS 1000000u
 
-/* Counts of what was written to a processed trace, for its account. */
+/* Counts of the events in a processed trace, for its account. */
 struct tool_ops_counts {
     uint64_t mallocs, memaligns, reallocs, frees, failed;
     uint64_t requested_bytes;
@@ -62,20 +62,20 @@ enum tool_ops_kind {
 
 struct tool_ops_item {
     enum tool_ops_kind kind;
-    const struct mtf_proc_item *from;   /* what the reader gave */
+    const struct mtf_proc_item *from;   /* item of the reader */
     const struct mtf_proc_block *block; /* BLOCK to BLOCK_END, CLOSING */
     const struct mtf_op *op;            /* SOME */
     size_t count;
-    const char *problem; /* BLOCK_END and later: in words */
-    uint64_t offset;     /* of the problem; SOME: of the first one's record */
+    const char *problem; /* BLOCK_END and the following kinds */
+    uint64_t offset;     /* of the problem; SOME: of the record of op[0] */
 };
 
 /* Large: not for the stack. */
 struct tool_ops {
     struct tool_input *in;
-    bool validates;
+    bool validates; /* there is a `tell` */
     bool in_block;
-    size_t at_once; /* by the caller: operations of one SOME */
+    size_t at_once; /* most operations of one SOME; the caller may lower it */
     struct tool_check check;
     struct mtf_proc_item item;
     struct mtf_proc_reader reader;
@@ -84,21 +84,21 @@ struct tool_ops {
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
-/* Tells whether IN is a processed trace, even one that has lost its first LZ4
-   frame and with it its magic. Nothing was read of IN yet. NAME: as given to
-   tool_input_open; NULL for stdin, of which only the first bytes can be seen.
-   */
+/* Tells whether IN, of which nothing was read yet, is a processed trace, even
+   one that has lost its first LZ4 frame and thus its magic. NAME: as given to
+   tool_input_open; NULL for stdin, where a lost frame is not recognised. */
 bool tool_ops_is_processed(struct tool_input *in, const char *name);
 
-/* IN stays the caller's. TELL NULL: nothing is held against the trace. */
+/* IN stays the caller's. TELL NULL: nothing is checked. */
 void tool_ops_init(struct tool_ops *o, struct tool_input *in,
                    tool_check_tell tell, void *ctx);
 void tool_ops_fini(struct tool_ops *o);
-/* Goes on in IN, which begins with the block of ENTRY. */
+/* Goes on reading from IN, which begins with the block of ENTRY. Not in a
+   block, and not with a TELL. */
 void tool_ops_jump(struct tool_ops *o, struct tool_input *in,
                    const struct mtf_proc_index_entry *entry);
 void tool_ops_next(struct tool_ops *o, struct tool_ops_item *item);
-/* Leaves out the rest of the block at hand, and its BLOCK_END. */
+/* Skips the rest of the present block, and its BLOCK_END. */
 void tool_ops_skip_block(struct tool_ops *o);
 
 #endif

@@ -24,38 +24,39 @@ enum phase {
 struct tool_raw {
     char *name;
     enum phase phase;
-    struct tool_input *in;    /* NULL: the spool alone */
-    struct tool_ahead *ahead; /* of IN; NULL: read directly */
-    bool read_ahead;          /* wanted, also for parts to come */
-    struct tool_parts parts;  /* of a flight recording; in[at] is IN */
+    struct tool_input *in;    /* NULL: the spool alone is read */
+    struct tool_ahead *ahead; /* reads IN ahead; NULL: IN is read directly */
+    bool read_ahead;          /* wanted, also for the parts to come */
+    struct tool_parts parts;  /* of a flight recording; IN is parts.in[at] */
     uint8_t *buffer;          /* of the reader */
     struct mtf_raw_reader reader;
     struct tool_spool spool;
-    struct mtf_raw_info info; /* of the trace */
+    struct mtf_raw_info info; /* header of the trace, if have_info */
     bool have_info;
     bool growing;
     bool begins_late;
-    uint64_t last_barrier;   /* growing: offset of the last one; 0: none;
-                              UINT64_MAX: followed */
-    bool (*wait)(void *ctx); /* for more of it; NULL: it is not followed */
+    uint64_t last_barrier;   /* of a growing trace: offset of its last barrier;
+                                0: none; UINT64_MAX: the trace is followed */
+    bool (*wait)(void *ctx); /* NULL: the trace is not followed */
     void *wait_ctx;
-    bool use_spool;
-    unsigned checks; /* made of what the spool knows */
-    bool footer;     /* one came, and no events after it */
-    bool exited;     /* the last one came when the program ended, and no notice
-                        since that recording goes on */
-    bool torn;       /* exited, and the file may lack the end of a last write */
+    bool use_spool;  /* the spool is of this recording */
+    unsigned checks; /* of the spool's mark against the file that were made */
+    bool footer;     /* a footer was read, and no events after it */
+    bool exited;     /* the last footer was written at the program's end, and no
+                        notice since tells that recording goes on */
+    bool torn;       /* exited, and the file may lack the end of its last
+                        write */
     uint64_t footer_offset;
-    uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last one, by field */
+    uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last footer, by field */
     bool has_account[MTF_ACCOUNT_LIMIT];
-    bool forced_stop; /* it, or the spool, says so */
-    uint64_t damages;
-    uint64_t barrier;         /* number of the last one, 0 none */
-    uint64_t barrier_damages; /* told up to there */
-    struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
-    struct mtf_item after; /* what came after it, to be yielded next */
+    bool forced_stop;         /* the last footer or the spool says so */
+    uint64_t damages;         /* DAMAGE items so far */
+    uint64_t barrier;         /* number of the last barrier, 0: none */
+    uint64_t barrier_damages; /* DAMAGE items before it */
+    struct mtf_item cut;      /* DAMAGE held back by read_file; kind 0: none */
+    struct mtf_item after;    /* the item after it, to be yielded next */
     struct mtf_item failed;
-    char text[512];
+    char text[512]; /* of the last message */
 };
 
 /* --- Opening ------------------------------------------------------------ */
@@ -67,7 +68,8 @@ static void fail(struct tool_raw *t, enum mtf_status status, int error) {
     t->failed.error = error;
 }
 
-/* Offset of the last barrier in the first SIZE bytes of NAME, or 0. */
+/* Returns the offset of the last barrier in the first SIZE bytes of NAME, or
+   0. */
 static uint64_t find_last_barrier(struct tool_raw *t, const char *name,
                                   uint64_t size) {
     uint64_t last = 0;
@@ -86,7 +88,7 @@ static uint64_t find_last_barrier(struct tool_raw *t, const char *name,
     return last;
 }
 
-/* Of the trace NAME. */
+/* Opens the spool of the trace NAME, if there is one. */
 static void open_spool(struct tool_raw *t, const char *name) {
     struct tool_spool *s = &t->spool;
     char *spool_name = NULL;
@@ -103,7 +105,8 @@ static void open_spool(struct tool_raw *t, const char *name) {
     free(spool_name);
 }
 
-/* The spool that belongs to the open file NAME, if any. */
+/* Opens the spool of the trace NAME, whose first N bytes are FIRST. The file
+   may itself be a spool, which is read alone then. */
 static void find_spool(struct tool_raw *t, const char *name,
                        const uint8_t first[8], size_t n) {
     struct tool_spool *s = &t->spool;
@@ -125,8 +128,8 @@ static void find_spool(struct tool_raw *t, const char *name,
         open_spool(t, name);
 }
 
-/* What the spool is to the file, once the file's header is known (or missing,
-   in an empty file). */
+/* Decides whether the spool is of the recording, once the file's header is
+   known (NULL: an empty file has none). */
 static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
     struct tool_spool *s = &t->spool;
     if (s->fd < 0)
@@ -137,17 +140,18 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
     else if (info != NULL &&
              (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE ||
               s->status == MTF_CUT))
-        t->use_spool = true; /* its buffers' checksums tell */
+        t->use_spool = true; /* its buffers have checksums */
 }
 
-/* At the end of what a living recording has written. */
+/* Waits for more at the end of what a running recording has written. False: the
+   trace ends here. */
 static bool wait_for_more(void *ctx) {
     struct tool_raw *t = ctx;
     if (!t->growing)
         return false;
     if (tcm_file_is_locked(t->spool.fd))
         return t->wait(t->wait_ctx);
-    /* It is over: all that it wrote is there now, in the file or the spool. */
+    /* The recording has ended: all of it is in the file or the spool now. */
     t->growing = false;
     t->use_spool = false;
     tool_spool_close(&t->spool);
@@ -158,8 +162,8 @@ static bool wait_for_more(void *ctx) {
     return true;
 }
 
-/* NAME may stand for the parts of a flight recording. Returns what the spool is
-   beside. */
+/* Opens the parts of NAME, if it is a flight recording. Returns the name whose
+   spool belongs to the trace. */
 static const char *open_parts(struct tool_raw *t, const char *name) {
     if (name == NULL)
         return NULL;
@@ -208,8 +212,8 @@ static void open_trace(struct tool_raw *t, const char *name) {
         return;
     }
     if (t->parts.count != 0 && s->fd >= 0 && s->locked && s->status == MTF_OK) {
-        /* All parts but the last are whole; its end may be half written, and
-           is not waited for. */
+        /* All parts are whole except the last, which may end with a half
+           written segment; the reader does not wait for the rest of it. */
         struct tool_input *last =
             t->parts.count == 1 ? t->in : t->parts.in[t->parts.count - 1];
         tool_input_limit(last, tool_input_file_size(last));
@@ -277,7 +281,7 @@ bool tool_raw_is_file(const char *name) {
            (stat(name, &st) != 0 || S_ISREG(st.st_mode));
 }
 
-/* The reader takes IN from its beginning. */
+/* Makes the reader begin with IN. */
 static void start_reader(struct tool_raw *t) {
     TCM_ASSERT(t->in != NULL && t->phase == PHASE_FILE);
     t->ahead = t->read_ahead ? tool_ahead_start(t->in) : NULL;
@@ -288,7 +292,7 @@ static void start_reader(struct tool_raw *t) {
 }
 
 void tool_raw_read_ahead(struct tool_raw *t) {
-    if (t->wait != NULL) /* who waits is called between items */
+    if (t->wait != NULL) /* wait is called by the thread of the items */
         return;
     t->read_ahead = true;
     if (t->in != NULL && t->phase == PHASE_FILE)
@@ -307,7 +311,7 @@ void tool_raw_close(struct tool_raw *t) {
     free(t);
 }
 
-/* Bytes taken of IN so far. */
+/* Bytes of IN that were read so far, decompressed. */
 static uint64_t file_bytes(const struct tool_raw *t) {
     if (t->ahead != NULL)
         return tool_ahead_bytes(t->ahead);
@@ -320,7 +324,9 @@ static uint64_t file_stored_bytes(const struct tool_raw *t) {
     return t->in == NULL ? 0 : tool_input_stored_bytes(t->in);
 }
 
-/* --- File and spool ------------------------------------------------------ */
+/* --- File against spool --------------------------------------------------- */
+
+/* Makes ITEM a DAMAGE item, and returns true. */
 
 static bool dispute(struct mtf_item *item, enum mtf_status status,
                     uint64_t offset, uint64_t lost) {
@@ -331,7 +337,8 @@ static bool dispute(struct mtf_item *item, enum mtf_status status,
     return true;
 }
 
-/* END bytes of the trace were found in its file. */
+/* Compares the bytes of the trace that its spool tells of with END, those that
+   were found in its file. False: they agree. */
 static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
                           uint64_t end) {
     const struct tool_spool *s = &t->spool;
@@ -347,7 +354,7 @@ static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
         item->lost_unpacked = tool_raw_frame_name(t) != NULL;
         return dispute(item, MTF_CUT, file_stored_bytes(t), saved - end);
     }
-    /* A trace that has its end needs no spool, of whatever age. */
+    /* A trace that has its end needs no spool: its age does not matter. */
     if (t->footer)
         return false;
     if (end > s->mark.begun)
@@ -358,7 +365,8 @@ static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
     return false;
 }
 
-/* CHECK 0 to CHECKS - 1. */
+/* Makes the check number CHECK of the spool against the file. False: they
+   agree. */
 enum { CHECKS = 3 };
 static bool is_disputed(struct tool_raw *t, struct mtf_item *item,
                         unsigned check) {
@@ -368,7 +376,7 @@ static bool is_disputed(struct tool_raw *t, struct mtf_item *item,
         t->in == NULL ? 0 : t->reader.info.part_start + file_bytes(t);
     TCM_ASSERT(check < CHECKS && s->has_mark);
     item->file = s->name;
-    if (check == 0) /* what is behind damage is not counted */
+    if (check == 0) /* bytes behind damage were not counted */
         return t->damages == 0 && dispute_bytes(t, item, file);
     if (t->footer)
         return false;
@@ -382,8 +390,8 @@ static bool is_disputed(struct tool_raw *t, struct mtf_item *item,
                    0);
 }
 
-/* Behind the file, with a spool that was looked through: ITEM tells of the next
-   thing that the two do not agree about; false: there is none (any more). */
+/* Fills ITEM with the next disagreement of file and spool, at the end of the
+   file, with a spool that was scanned. False: there is no further one. */
 static bool next_dispute(struct tool_raw *t, struct mtf_item *item) {
     while (t->use_spool && t->spool.has_mark && t->checks < CHECKS)
         if (is_disputed(t, item, t->checks++))
@@ -391,7 +399,7 @@ static bool next_dispute(struct tool_raw *t, struct mtf_item *item) {
     return false;
 }
 
-/* --- Items -------------------------------------------------------------- */
+/* --- Items ---------------------------------------------------------------- */
 
 static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
     struct mtf_account_value a;
@@ -409,7 +417,8 @@ static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
     t->exited = has_reason && reason == MTF_END_EXIT;
 }
 
-static void note(struct tool_raw *t, const struct mtf_item *item) {
+/* Notes what an item tells of the whole trace. */
+static void note_item(struct tool_raw *t, const struct mtf_item *item) {
     switch (item->kind) {
     case MTF_ITEM_HEADER:
         t->info = *item->info;
@@ -436,12 +445,12 @@ static void note(struct tool_raw *t, const struct mtf_item *item) {
 }
 
 /*
- * Called at the end of the file: true if the process may have been killed in
- * the middle of the file's last write, and nothing is lost. Behind the footer
- * of a program that ended, every call waits until its events are written, so
- * the call that a torn write belongs to did not return. The kernel cuts the
- * write of a killed process at a page of the file; a file that ends elsewhere
- * was cut later, and what it lacks is a loss.
+ * Tells, at the end of the file, whether the process may have been killed in
+ * the middle of the file's last write without a loss. After the footer of a
+ * program that ended, every call waits until its events are written, so the
+ * call whose event was torn did not return. The kernel cuts the write of a
+ * killed process at a page of the file; a file that ends elsewhere was cut
+ * later, and the bytes that it lacks are a loss.
  */
 static bool is_torn(const struct tool_raw *t) {
     return t->exited && tool_parts_at_last(&t->parts) &&
@@ -449,10 +458,10 @@ static bool is_torn(const struct tool_raw *t) {
 }
 
 /*
- * Reads the next item of the file. A process that was killed while its last
- * frame was written leaves it cut. The cut alone is no loss where the spool has
- * those events, or no call returned that they belong to: it is told only if
- * something follows it, or neither holds.
+ * Reads the next item of the file. A process that was killed while it wrote its
+ * last frame leaves that frame cut. The cut is no loss if the spool has the
+ * frame's events, or if the calls that they belong to did not return. So it is
+ * yielded as DAMAGE only if neither holds, or if something follows it.
  */
 static void read_file(struct tool_raw *t, struct mtf_item *item) {
     if (t->after.kind != 0) {
@@ -468,7 +477,7 @@ static void read_file(struct tool_raw *t, struct mtf_item *item) {
             t->cut = *item;
             continue;
         }
-        if (is_cut) { /* of the segment, then of its frame */
+        if (is_cut) { /* the segment was cut, now its frame */
             t->cut.skipped = tcm_max_u64(t->cut.skipped, item->skipped);
             continue;
         }
@@ -479,7 +488,7 @@ static void read_file(struct tool_raw *t, struct mtf_item *item) {
         t->torn = t->footer = true;
     if (t->cut.kind == 0)
         return;
-    /* Only the last part of a flight recording can have the spool behind it. */
+    /* In a flight recording, the spool follows the last part only. */
     if (item->kind != MTF_ITEM_END ||
         !(t->torn || (t->use_spool && tool_parts_at_last(&t->parts)))) {
         t->after = *item;
@@ -488,7 +497,7 @@ static void read_file(struct tool_raw *t, struct mtf_item *item) {
     t->cut.kind = 0;
 }
 
-/* The next item of the file, or of the parts one after the other. */
+/* Reads the next item of the file, or of the parts in their order. */
 static void read_parts(struct tool_raw *t, struct mtf_item *item) {
     for (;;) {
         read_file(t, item);
@@ -509,14 +518,15 @@ static void read_parts(struct tool_raw *t, struct mtf_item *item) {
     }
 }
 
-/* Barriers are numbered, so that what is gone without a trace of it is missed,
-   as where a part was cut between two segments. */
+/* Makes a barrier whose number does not follow that of the barrier before a
+   DAMAGE item, with the barrier after it: so a loss is found that damaged no
+   segment, such as a part that was cut between two segments. */
 static void check_barrier(struct tool_raw *t, struct mtf_item *item) {
     uint64_t before = t->barrier;
     bool told = t->damages != t->barrier_damages;
     t->barrier = item->number;
     t->barrier_damages = t->damages;
-    /* every part ends with one */
+    /* Every part ends with a barrier. */
     bool whole = before == 0 ? t->parts.at == 0 : item->number <= before + 1;
     if (whole || told)
         return;
@@ -525,7 +535,7 @@ static void check_barrier(struct tool_raw *t, struct mtf_item *item) {
     item->status = MTF_CUT;
 }
 
-/* True: ITEM is filled. False: the file is at its end. */
+/* Fills ITEM with the next item of the file. False: the file is at its end. */
 static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
     read_parts(t, item);
     if (item->kind == MTF_ITEM_BARRIER)
@@ -560,9 +570,9 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
             t->phase = PHASE_FAILED;
             return true;
         }
-        if (item->status == MTF_EMPTY) /* killed before anything was written */
+        if (item->status == MTF_EMPTY) /* killed before the first write */
             return false;
-        item->kind = MTF_ITEM_DAMAGE; /* every header is lost */
+        item->kind = MTF_ITEM_DAMAGE; /* all copies of the header are lost */
         item->status = MTF_DAMAGED;
         t->phase = PHASE_SPOOL_START;
         return true;
@@ -573,13 +583,13 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
     }
 }
 
-/* Goes from the file to its spool. True: ITEM is filled. */
+/* Goes on with the spool behind the file. True: ITEM is filled. */
 static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
     struct tool_spool *s = &t->spool;
     t->phase = PHASE_SPOOL;
     if (!t->have_info)
         judge_spool(t, NULL);
-    /* A trace that has its end needs no spool, so one that cannot be read is
+    /* A trace that has its end needs no spool: a spool that cannot be read is
        no loss. */
     if (t->footer && s->status != MTF_OK)
         s->fault.kind = 0;
@@ -651,10 +661,10 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
         item->kind = MTF_ITEM_END;
     if (item->file == NULL)
         item->file = t->name;
-    note(t, item);
+    note_item(t, item);
 }
 
-/* --- What is known ------------------------------------------------------ */
+/* --- Properties of the trace ---------------------------------------------- */
 
 const char *tool_raw_item_text(struct tool_raw *t,
                                const struct mtf_item *item) {
@@ -763,9 +773,10 @@ uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
 
 /* --- The footer against the streams -------------------------------------- */
 
-/* The streams may have less: events of parts that were not kept, and what is
-   counted of gaps that were open at the end. They have more if the process was
-   killed behind its footer: events that the spool has, or the beginning of what
+/* Tells whether a count of the FOOTER contradicts the number FOUND in the
+   streams. The streams may have less: events of parts that were not kept, and
+   of gaps that were open at the end (MAY_BE_LESS). They have more if the
+   process was killed after its footer: events that are in the spool, or that
    the next footer would have counted. */
 static bool contradicts(const struct tool_raw *t, uint64_t footer,
                         uint64_t found, bool may_be_less) {
@@ -819,7 +830,7 @@ const char *tool_raw_footer_problem(struct tool_raw *t,
     }
     if (summed && tool_raw_account(t, MTF_ACCOUNT_EVENTS, &footer) &&
         footer != sum)
-        return footer_text(t, footer, "events", "those of each kind are", sum);
+        return footer_text(t, footer, "events", "but the kinds add up to", sum);
     return NULL;
 }
 

@@ -27,7 +27,8 @@ static void name_of(char *out, size_t cap, const char *base, unsigned i) {
     (void)snprintf(out, cap, "%s.k%u", base, i);
 }
 
-/* The header of a part, or one of its copies behind damage. */
+/* Reads the header of the part NAME, or a copy of it behind damage. False: NAME
+   is no part. */
 static bool read_header(const char *name, uint8_t *buffer,
                         struct mtf_raw_info *info) {
     struct mtf_raw_reader r;
@@ -48,7 +49,8 @@ static bool read_header(const char *name, uint8_t *buffer,
     return found;
 }
 
-/* The part that was recorded last decides which recording has the name. */
+/* Returns the index of the part that was recorded last, -1: none. It decides
+   which recording has the name. */
 static int newest(const struct candidate *c) {
     int best = -1;
     for (unsigned i = 0; i < MTF_PARTS; i++)
@@ -58,7 +60,8 @@ static int newest(const struct candidate *c) {
     return best;
 }
 
-/* Takes those of the recording of WHOSE, ordered by number. */
+/* Opens the parts of the recording with the header WHOSE, ordered by number.
+   NAME: scratch memory for a name, CAP bytes. */
 static void take(struct tool_parts *p, const struct candidate *c,
                  const struct mtf_raw_header *whose, char *name, size_t cap) {
     for (unsigned i = 0; i < MTF_PARTS; i++) {
@@ -176,7 +179,7 @@ static bool read_at(int fd, uint64_t offset, void *buf, size_t n, size_t *got) {
     return true;
 }
 
-/* Takes FD, a regular file. */
+/* Makes FD, a regular file, the spool's. False: failed, see errno. */
 static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
     struct stat st;
     s->fd = fd;
@@ -193,7 +196,6 @@ static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
     return true;
 }
 
-/* Opens NAME if it is a regular file; true also if it is not there. */
 bool tool_spool_open(struct tool_spool *s, const char *name) {
     struct stat st;
     if (stat(name, &st) != 0)
@@ -204,8 +206,6 @@ bool tool_spool_open(struct tool_spool *s, const char *name) {
     return fd >= 0 && spool_adopt(s, fd, name);
 }
 
-/* A spool that came through a pipe, or compressed: its buffers are read in the
-   order of their offsets, so it must be a file. */
 bool tool_spool_copy(struct tool_spool *s, struct tool_input *in) {
     char path[4096];
     const char *dir = getenv("TMPDIR");
@@ -273,7 +273,8 @@ static int entry_order(const void *va, const void *vb) {
     return a->position < b->position ? -1 : a->position > b->position;
 }
 
-/* The next multiple of the unit at or after POSITION that is not in a hole. */
+/* Returns the next multiple of the unit, from POSITION on, that is not in a
+   hole; UINT64_MAX: only a hole follows. */
 static uint64_t skip_hole(int fd, uint64_t position) {
     off_t data = lseek(fd, (off_t)position, SEEK_DATA);
     if (data < 0)
@@ -282,7 +283,8 @@ static uint64_t skip_hole(int fd, uint64_t position) {
                        tcm_align_down((uint64_t)data, MTF_SPOOL_UNIT));
 }
 
-/* A buffer, in use or not, says how much had been saved when it was emptied. */
+/* Notes how much of the trace had been saved when a buffer was emptied, which
+   its head says, whether the buffer is in use or not. */
 static void note_emptied(struct tool_spool *s, uint64_t position,
                          const struct mtf_spool_buffer *head) {
     if (head->saved > s->emptied) {
@@ -291,7 +293,6 @@ static void note_emptied(struct tool_spool *s, uint64_t position,
     }
 }
 
-/* Finds the buffers in use. */
 enum mtf_status tool_spool_scan(struct tool_spool *s, uint64_t random) {
     s->buffer = malloc(MTF_SEGMENT_MAX + 8);
     if (s->buffer == NULL)
@@ -335,9 +336,9 @@ void tool_spool_set_fault(struct tool_spool *s, enum mtf_status status,
 }
 
 /*
- * Whether what stands at P is the beginning of an event that was being written
- * when the process was killed: one store, then zeros. It was not published, so
- * nothing is lost.
+ * Tells whether the bytes at P are the beginning of an event that was being
+ * written when the process was killed: one store, then zeros. It was not
+ * published, so nothing is lost.
  */
 static bool is_torn(const uint8_t *p, const uint8_t *end) {
     for (p += 8; p < end; p++)
@@ -346,7 +347,6 @@ static bool is_torn(const uint8_t *p, const uint8_t *end) {
     return true;
 }
 
-/* Yields the next item of the spool; false at its end. */
 bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
     for (;;) {
         if (s->fault.kind == MTF_ITEM_DAMAGE) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before the window blocks are only remembered. Where it begins, those that are
- * alive are made in the order of their allocation: this is the prologue. Within
- * the window operations are passed on with new slots.
+ * Before the window, blocks are only remembered. Where it begins, the live
+ * blocks are made in the order of their allocation: this is the prologue.
+ * Within the window, operations are passed on with new slots.
  *
- * The list of threads selects blocks: a block is in the output, with all
+ * The list of threads selects blocks. A block is in the output, with all
  * operations on it by any thread, if the thread that made it is in the list. A
- * block of another thread is not, unless a thread in the list resizes it: from
- * then on it is, as one whose allocation is unknown.
+ * block of another thread is left out until a thread in the list resizes it;
+ * from then on it is in the output, as a block whose allocation is unknown.
  */
 #include "window/filter.h"
 
@@ -24,9 +24,9 @@
 
 enum filter_state {
     FILTER_EMPTY = 0,
-    FILTER_HIDDEN,  /* asked for, to be made in the prologue */
+    FILTER_HIDDEN,  /* selected, to be made in the prologue */
     FILTER_KEPT,    /* in the output */
-    FILTER_LEFT_OUT /* of another thread */
+    FILTER_LEFT_OUT /* of a thread that is not in the list */
 };
 
 /* --- Beginning ------------------------------------------------------------ */
@@ -76,7 +76,8 @@ size_t filter_header(const struct filter *f, const void *raw, size_t length,
 
 /* --- Threads and blocks --------------------------------------------------- */
 
-/* NULL: no memory. Moves the others. */
+/* Returns the thread with ID, made if it is new, which may move the others.
+   NULL: no memory. */
 static struct filter_thread *thread_of(struct filter *f, uint32_t id) {
     struct filter_threads *s = &f->threads;
     struct filter_thread *t =
@@ -92,8 +93,8 @@ static bool asked_for(const struct filter *f, uint32_t thread) {
     return filter_list_has(&f->options->only, thread);
 }
 
-/* The following records of the output are of thread ID; IS_CALL: of the malloc
-   family. */
+/* Makes ID the thread of the following records of the output. IS_CALL: they are
+   calls of the malloc family. */
 static void enter(struct filter *f, uint32_t id, bool is_call) {
     if (id == 0)
         return;
@@ -133,7 +134,7 @@ static void add_live(struct filter *f, uint64_t size) {
     f->peak_live_bytes = tcm_max_u64(f->peak_live_bytes, f->live_bytes);
 }
 
-/* B is made in the output, by its thread. */
+/* Makes block B in the output, by its thread. FLAGS: of a realloc. */
 static void make(struct filter *f, struct filter_block *b, unsigned flags) {
     struct mtf_proc_object place;
     TCM_ASSERT(b->state != FILTER_KEPT);
@@ -169,8 +170,8 @@ static struct mtf_proc_object place_of(const struct filter_block *b) {
 
 static void end_block(struct filter *f, struct filter_block *b) {
     TCM_ASSERT(b->state == FILTER_KEPT && f->live_objects != 0);
-    TCM_ASSERT(f->live_bytes >= b->size);
     f->live_objects--;
+    /* The sum may have wrapped around: a hostile trace has sizes up to 2^53. */
     f->live_bytes -= b->size;
     b->state = FILTER_EMPTY;
 }
@@ -183,8 +184,8 @@ static int compare_made(const void *a, const void *b) {
     return (x->made > y->made) - (x->made < y->made);
 }
 
-/* The blocks in STATE, in the order in which they were made. *N; NULL: none, or
-   no memory. The caller frees. */
+/* Returns the *N blocks in STATE, in the order in which they were made; the
+   caller frees the list. NULL: none, or no memory. */
 static struct filter_block **in_order(struct filter *f, enum filter_state state,
                                       size_t *n) {
     *n = 0;
@@ -218,7 +219,8 @@ static int compare_threads(const void *a, const void *b) {
     return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-/* Threads that ended before the window, and made blocks of it, by their ids. */
+/* Ends the threads that made blocks of the prologue and ended before the
+   window, in the order of their ids. */
 static void end_threads(struct filter *f) {
     struct filter_threads *s = &f->threads;
     struct filter_thread **a = malloc((s->ids.count + 1) * sizeof(*a));
@@ -253,7 +255,7 @@ static void begin_window(struct filter *f) {
     mtf_proc_put_phase(f->out, MTF_PROC_PHASE_RECORDED);
 }
 
-/* The plain call that frees what CALL made. */
+/* Returns the plain call that frees a block that CALL made. */
 static unsigned free_call_of(unsigned call) {
     switch (call) {
     case MTF_CALL_NEW:
@@ -372,7 +374,7 @@ static void take_free(struct filter *f, const struct mtf_op *op) {
 
 static void take_time(struct filter *f, uint64_t time_ns) {
     const struct filter_options *o = f->options;
-    if (!f->have_base) { /* the header was lost */
+    if (!f->have_base) { /* the raw trace's header was lost */
         f->have_base = true;
         f->base_ns = time_ns;
     }
@@ -399,7 +401,7 @@ static bool is_text(const char *text, const uint8_t *bytes, size_t length) {
            memcmp(text, bytes, length) == 0;
 }
 
-/* For the message that a mark was not found. */
+/* Keeps the text of a mark, for the message that another one is missing. */
 static void note_mark(struct filter *f, const uint8_t *text, size_t length) {
     for (unsigned i = 0; i < f->marks; i++)
         if (is_text(f->mark[i], text, length))
@@ -463,7 +465,7 @@ static void take_thread_start(struct filter *f, uint32_t id, uint32_t kernel) {
         enter(f, id, false);
 }
 
-/* A plain record: as a call that its thread made, without a block. */
+/* Passes on a plain record, if its thread is in the list. */
 static void pass_plain(struct filter *f, const struct mtf_op *op,
                        const uint8_t *text, size_t length) {
     const struct mtf_kind *k = mtf_plain_of_op(op->kind);
@@ -477,7 +479,7 @@ static void pass_plain(struct filter *f, const struct mtf_op *op,
                           op->size);
 }
 
-/* Records that are no operation on a block, within the window. */
+/* Passes on a record within the window that is no operation on a block. */
 static void pass_on(struct filter *f, const struct mtf_op *op,
                     const uint8_t *bytes, size_t length) {
     switch (op->kind) {
@@ -572,7 +574,7 @@ static void take_op(struct filter *f, const struct mtf_proc_block *block,
 
 /* --- The stream ----------------------------------------------------------- */
 
-/* False: the block contradicts itself, which ours do not. */
+/* False: the block contradicts itself, which those of the sorter do not. */
 static bool take_block(struct filter *f, const struct mtf_proc_block *block) {
     struct mtf_op ops[256];
     size_t n;
@@ -581,7 +583,7 @@ static bool take_block(struct filter *f, const struct mtf_proc_block *block) {
     if (!mtf_proc_decode_begin(&f->decoder, block))
         return false;
     f->site = MTF_SITE_NONE;
-    /* A site may be defined behind the window that it is used in. */
+    /* A site may be defined after the end of the window that uses it. */
     while ((n = mtf_proc_decode(&f->decoder, ops, TCM_ARRAY_SIZE(ops))) != 0)
         for (size_t i = 0; i < n; i++)
             if (f->phase != FILTER_AFTER || ops[i].kind == MTF_OP_SITE_DEF)
@@ -608,9 +610,9 @@ static bool take_whole_block(struct filter *f) {
     return block.head.kind == MTF_PROC_BLOCK_OPS && take_block(f, &block);
 }
 
-/* How many bytes the header or block in work has, as far as its first ones
-   tell. 0: it is none that our own writer makes. */
-static size_t length_in_work(const struct filter *f) {
+/* Returns the length of the present header or block, as far as its bytes in
+   memory tell. 0: it is none that the sorter writes. */
+static size_t present_length(const struct filter *f) {
     struct mtf_proc_block_head head;
     struct mtf_proc_header h;
     if (!f->have_header) {
@@ -631,7 +633,7 @@ static size_t length_in_work(const struct filter *f) {
 bool filter_take(struct filter *f, const void *data, size_t n) {
     const uint8_t *p = data;
     while (n != 0) {
-        size_t whole = length_in_work(f);
+        size_t whole = present_length(f);
         if (whole < f->length)
             return false;
         size_t piece = n < whole - f->length ? n : whole - f->length;
@@ -639,7 +641,7 @@ bool filter_take(struct filter *f, const void *data, size_t n) {
         f->length += piece;
         p += piece;
         n -= piece;
-        if (f->length != length_in_work(f))
+        if (f->length != present_length(f))
             continue;
         f->length = 0;
         if (!(f->have_header ? take_whole_block(f) : take_header(f)))
@@ -654,7 +656,7 @@ bool filter_end(struct filter *f) {
     return !f->failed && !f->out->failed;
 }
 
-/* "a", "b" and so on, as far as they fit. */
+/* Writes "a", "b" and so on to TEXT, as far as they fit. */
 static void list_marks(const struct filter *f, char *text, size_t size) {
     size_t at = 0;
     for (unsigned i = 0; i < f->marks && at < size; i++)
@@ -668,7 +670,7 @@ bool filter_found(const struct filter *f, const char *name) {
     char text[512];
     struct tool_text t[2];
     if (f->phase == FILTER_BEFORE && o->from_mark == NULL) {
-        tool_error("%s: --from %s is behind the end of the recording, %s", name,
+        tool_error("%s: --from %s is after the end of the recording, %s", name,
                    tool_text_ns(&t[0], o->from_ns),
                    tool_text_ns(&t[1], f->time_ns - f->base_ns));
         return false;
@@ -677,11 +679,11 @@ bool filter_found(const struct filter *f, const char *name) {
         return true;
     list_marks(f, text, sizeof(text));
     if (f->marks == 0)
-        tool_error("%s: no mark \"%s\", nor any other", name, mark);
+        tool_error("%s: no mark \"%s\", nor any other mark", name, mark);
     else
-        tool_error("%s: no mark \"%s\"%s; there are %s", name, mark,
+        tool_error("%s: no mark \"%s\"%s; the marks are %s", name, mark,
                    f->phase == FILTER_WITHIN && o->from_mark != NULL
-                       ? " behind the first"
+                       ? " after the first mark"
                        : "",
                    text);
     return false;

@@ -93,31 +93,31 @@ void filter_options_rows(struct filter_options *o, struct tool_opt *rows) {
     static const char *const at_end[] = {
         [FILTER_KEEP_AT_END] = "keep", [FILTER_FREE_AT_END] = "free", NULL};
     const struct tool_opt own[FILTER_ROWS] = {
-        {.help = "What to write; blocks alive where a window begins are made "
-                 "first:"},
+        {.help = "Part to write; blocks that are alive where a window begins "
+                 "are made first:"},
         {.name = "from",
          .value = "TIME",
-         .help = "begin there: seconds from the start of the recording, or "
+         .help = "begin at TIME: seconds since the start of the recording, or "
                  "with h, m, s, ms, us or ns (1m30s)",
          .ns = &o->from_ns,
          .given = &o->has_from},
         {.name = "to",
          .value = "TIME",
-         .help = "end there",
+         .help = "end at TIME",
          .ns = &o->to_ns,
          .given = &o->has_to},
         {.name = "from-mark",
          .value = "TEXT",
-         .help = "begin at the first mark with this text",
+         .help = "begin at the first mark TEXT",
          .text = &o->from_mark},
         {.name = "to-mark",
          .value = "TEXT",
-         .help = "end at the first such mark after the beginning",
+         .help = "end at the first mark TEXT after the beginning",
          .text = &o->to_mark},
         {.name = "only-threads",
          .value = "LIST",
-         .help = "blocks made by these threads (ids or names, commas between "
-                 "them), whoever frees them",
+         .help = "only blocks that these threads make (ids or names, separated "
+                 "by commas), with all operations on them",
          .take = take_threads,
          .ctx = &o->only,
          .expects = "a list of thread ids or names"},
@@ -129,10 +129,11 @@ void filter_options_rows(struct filter_options *o, struct tool_opt *rows) {
          .words = at_end,
          .given = &o->has_at_end},
         {.name = "strip",
-         .help = "no marks, names, process ids, call sites: fit for publishing",
+         .help = "leave out marks, names, process ids and call sites, to "
+                 "publish the trace",
          .flag = &o->strip},
         {.name = "drop-sites",
-         .help = "no call sites",
+         .help = "leave out call sites",
          .flag = &o->drop_sites}};
     memcpy(rows, own, sizeof(own));
 }
@@ -146,13 +147,14 @@ int filter_options_check(struct filter_options *o) {
     if (o->has_to && o->to_mark != NULL)
         return tool_usage_error("--to and --to-mark exclude each other");
     if (o->to_ns <= o->from_ns)
-        return tool_usage_error("--to is not behind --from");
+        return tool_usage_error("--to is not after --from");
     return 0;
 }
 
 /* --- Names of threads ----------------------------------------------------- */
 
-/* Thread ID has the name of LENGTH bytes at NAME. */
+/* Adds thread ID to L, if its name, LENGTH bytes at NAME, is in L. False: no
+   memory. */
 static bool take_name(struct filter_list *l, uint32_t id, const char *name,
                       size_t length) {
     for (size_t i = 0; i < l->names; i++)
@@ -165,8 +167,8 @@ static bool take_name(struct filter_list *l, uint32_t id, const char *name,
     return true;
 }
 
-/* The names that stand in one piece of a stream. The late stream's events are
-   of the thread that it named last. */
+/* Takes the names in one segment of a stream. Events of the late stream are of
+   the thread that it named last. False: no memory. */
 static bool take_data(struct filter_list *l, struct raw_threads *threads,
                       const struct mtf_item *item) {
     struct mtf_placement place;
@@ -217,7 +219,7 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
     if (l->names == 0)
         return true;
     if (!tool_raw_is_file(raw_name)) {
-        tool_error("--only-threads: names of threads need a trace in a file, "
+        tool_error("--only-threads: with names, the trace has to be a file, "
                    "because it is read twice");
         return false;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of postprocess that make a filter, from the command line, and
- * which threads the names in them mean.
+ * Options of the command line that select a part of a trace (filter.h), and the
+ * ids of threads that are given by name.
  *
  * Threads: none shared.
  */
@@ -10,10 +10,9 @@
 
 #include "common/opts.h"
 
-/* Threads that --only-threads names: ids, and names until filter_list_resolve.
-   */
+/* Threads of --only-threads: ids, and names until filter_list_resolve. */
 struct filter_list {
-    uint32_t *id; /* sorted once all are known */
+    uint32_t *id; /* sorted, after filter_list_resolve */
     size_t ids, id_room;
     struct filter_name {
         char *text;
@@ -24,11 +23,12 @@ struct filter_list {
 };
 
 struct filter_options {
-    bool active; /* any option but drop_sites; window and active are set by
-                    filter_options_check */
-    bool window; /* any of the four that follow is given */
-    uint64_t from_ns, to_ns; /* from the start of the recording; 0, UINT64_MAX:
-                                not given */
+    /* set by filter_options_check: */
+    bool active; /* any option but drop_sites is given */
+    bool window; /* any of the next four is given */
+
+    uint64_t from_ns, to_ns; /* since the start of the recording; not given: 0,
+                                UINT64_MAX */
     const char *from_mark, *to_mark; /* NULL: not given */
     struct filter_list only;         /* threads; empty: all */
     bool strip, drop_sites;
@@ -38,24 +38,26 @@ struct filter_options {
 
 enum filter_at_end { FILTER_KEEP_AT_END, FILTER_FREE_AT_END };
 
-/* Rows of filter_options_rows. */
+/* Number of rows that filter_options_rows writes. */
 #define FILTER_ROWS 9u
 
 void filter_options_init(struct filter_options *o);
 void filter_options_fini(struct filter_options *o);
-/* Writes the rows of the options, under a heading, to ROWS, for values in O. */
+/* Writes FILTER_ROWS rows to ROWS: a heading, and options whose values go to
+   O. */
 void filter_options_rows(struct filter_options *o, struct tool_opt *rows);
-/* After the last: whether they go together. 0, or an exit status: a message is
-   out. */
+/* Checks that the options of a whole command line are consistent. Returns 0, or
+   an exit status after a message. */
 int filter_options_check(struct filter_options *o);
 
-/* TEXT: ids and names, separated by commas. False: it is none, or no memory. */
+/* Parses TEXT: ids and names, separated by commas. False: it is no such list,
+   or no memory. */
 bool filter_list_parse(struct filter_list *l, const char *text);
 void filter_list_free(struct filter_list *l);
-/* Tells whether ID is asked for; all are when no list is given. */
+/* Tells whether thread ID is in the list; without a list all threads are. */
 bool filter_list_has(const struct filter_list *l, uint32_t id);
-/* Reads the raw trace NAME for the ids of the threads with the names of the
-   list. False: a message is out. */
+/* Reads the raw trace NAME to find the ids of the threads that the list has by
+   name. False: a message is out. */
 bool filter_list_resolve(struct filter_list *l, const char *raw_name);
 
 #endif

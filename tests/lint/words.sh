@@ -42,6 +42,12 @@ malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
 malloc-trace-replay/cmd/malloc_trace/compare/ 0
 malloc-trace-replay/cmd/replay/ 0
+malloc-trace-replay/cmd/postprocess/ 0
+malloc-trace-replay/model/ 0
+malloc-trace-replay/open/ 0
+malloc-trace-replay/sort/ 0
+malloc-trace-replay/trace/ 0
+malloc-trace-replay/window/ 0
 malloc-trace-replay/common/ 0
 malloc-trace-replay/pages/ 0
 malloc-trace-replay/cmd/allocator/ 0
@@ -51,7 +57,7 @@ malloc-trace-replay/cmd/malloc_trace/convert/ 0
 malloc-trace-replay/cmd/malloc_trace/ctl/ 0
 malloc-trace-replay/cmd/malloc_trace/record/ 0
 malloc-trace-replay/cmd/malloc_trace/malloc_trace. 0
-malloc-trace-replay/ 78
+malloc-trace-replay/ 0
 tests/ 0
 bench/ 0
 END

@@ -187,10 +187,10 @@ def windows(full):
         if end:
             args += ["--to-mark", end]
         if begin == end:
-            # the second mark is looked for behind the first
+            # the second mark is looked for after the first
             p = post(*args, status=1)
-            ok("no mark" in p.stderr and "behind" in p.stderr,
-               "one mark twice: not found behind the first", p.stderr)
+            ok("no mark" in p.stderr and "after the first mark" in p.stderr,
+               "one mark twice: not found after the first", p.stderr)
             continue
         got = compare("%s to %s" % (begin, end), full, post(*args),
                       model(full, begin, end))
@@ -229,7 +229,7 @@ def times(full):
     whole = post()
     length = whole["recorded_ns"]
     plain = by_block(full)
-    # From 0 on nothing is missing; a window may end behind the end.
+    # From 0 on nothing is missing; a window may end after the end.
     post("--from", "0", "--to", "10h")
     got = by_block(Processed("out.p").ops())
     ok(got == plain, "--from 0 --to 10h: everything")
@@ -244,8 +244,8 @@ def times(full):
        {k: len(v) for k, v in forms.items()})
     time_window(full)
     p = post("--from", "9h", status=1)
-    ok(p.stderr.count("\n") == 1 and "behind the end" in p.stderr,
-       "--from behind the end: says so", p.stderr)
+    ok(p.stderr.count("\n") == 1 and "after the end" in p.stderr,
+       "--from after the end: says so", p.stderr)
 
 
 def time_window(full):

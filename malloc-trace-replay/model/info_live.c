@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "model/live.h"
+#include "model/info_live.h"
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Freed, or resized, before its allocation was seen. */
+/* Size of a block that was freed, or resized, before its allocation was
+   seen. */
 #define SIZE_FREED   UINT64_MAX
 #define SIZE_RESIZED (UINT64_MAX - 1)
 
@@ -36,7 +37,8 @@ static void count_size(struct info_live *l, uint64_t size) {
     l->sizes[size == 0 ? 0 : 64 - (unsigned)__builtin_clzll(size)]++;
 }
 
-/* BLOCKS and SIZE bytes are new; OLD bytes of the same block are gone. */
+/* Counts a block that was made (BLOCKS 1, OLD 0) or resized from OLD bytes
+   (BLOCKS 0) to SIZE bytes. */
 static void grew(struct info_live *l, uint64_t blocks, uint64_t size,
                  uint64_t old, uint64_t ns) {
     l->bytes += size - old;
@@ -53,7 +55,7 @@ static void grew(struct info_live *l, uint64_t blocks, uint64_t size,
 
 static void shrank(struct info_live *l, uint64_t size) {
     TCM_ASSERT(l->blocks != 0);
-    /* May wrap around: a hostile trace has sizes up to 2^64. */
+    /* The sum may wrap around: a hostile trace has sizes up to 2^64. */
     l->bytes -= size;
     l->blocks--;
     l->freed += size;
@@ -61,8 +63,8 @@ static void shrank(struct info_live *l, uint64_t size) {
 
 /* --- Raw traces ----------------------------------------------------------- */
 
-/* The entry of TOKEN, *IS_NEW if it was made for it. NULL without memory. Token
-   0 names no block. */
+/* Returns the entry of TOKEN, which is made if there is none (*IS_NEW). NULL:
+   no memory, or token 0, which names no block. */
 static struct tool_map_entry *place(struct info_live *l, uint64_t token,
                                     bool *is_new) {
     if (l->failed || token == 0)
@@ -75,7 +77,7 @@ static struct tool_map_entry *place(struct info_live *l, uint64_t token,
 }
 
 /* Ends the block of TOKEN and returns its size. If its allocation was not seen
-   yet, keeps EARLY for the token and returns that. */
+   yet, makes EARLY its size, for two rounds, and returns EARLY. */
 static uint64_t end_block(struct info_live *l, uint64_t token, uint64_t early) {
     bool is_new;
     struct tool_map_entry *b = place(l, token, &is_new);
@@ -100,7 +102,7 @@ static uint64_t end_block(struct info_live *l, uint64_t token, uint64_t early) {
     return early;
 }
 
-/* Begins a block. False: it was ended before, or there is no memory. */
+/* Begins a block. False: its end was seen already, or no memory. */
 static bool begin_block(struct info_live *l, uint64_t token, uint64_t size) {
     bool is_new;
     struct tool_map_entry *b = place(l, token, &is_new);
@@ -110,7 +112,7 @@ static bool begin_block(struct info_live *l, uint64_t token, uint64_t size) {
         b->value = size;
         return true;
     }
-    /* else it was begun twice: the trace is damaged */
+    /* A block that begins twice is of a damaged trace. */
     if (is_early(b->value)) {
         l->older_frees -= b->value == SIZE_FREED;
         tool_map_remove(&l->block, b);
