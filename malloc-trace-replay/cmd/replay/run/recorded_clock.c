@@ -579,27 +579,30 @@ static struct {
     int (*sem_clock)(sem_t *, clockid_t, const struct timespec *);
 } libc;
 
-/* Condition variables have two functions of each name, and dlsym may find those
-   of the time before 2003. */
-static void *find_libc(const char *name) {
-    void *found = NULL;
+/* The wait for a condition variable exists twice, and dlsym may find the
+   function of the time before 2003. All other names exist once. A version that
+   a name does not have must not be asked for: the message of dlvsym is memory
+   of the allocator under test. */
+static void *find_cond_timedwait(void) {
 #if defined(__GLIBC__) && defined(__x86_64__)
-    found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    return dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+#else
+    return dlsym(RTLD_NEXT, "pthread_cond_timedwait");
 #endif
-    return found != NULL ? found : dlsym(RTLD_NEXT, name);
 }
 
 #define FIND(member, name)                                                     \
-    tcm_store_relaxed(&libc.member, (__typeof__(libc.member))find_libc(name))
+    tcm_store_relaxed(&libc.member,                                            \
+                      (__typeof__(libc.member))dlsym(RTLD_NEXT, name))
 
 /* Each thread that finds them stores the same. */
 static void find_functions(void) {
     static uint32_t is_done;
     if (tcm_load_acquire(&is_done))
         return;
-    tcm_store_relaxed(&libc.create, (__typeof__(libc.create))dlsym(
-                                        RTLD_NEXT, "pthread_create"));
-    FIND(cond_timed, "pthread_cond_timedwait");
+    FIND(create, "pthread_create");
+    tcm_store_relaxed(&libc.cond_timed,
+                      (__typeof__(libc.cond_timed))find_cond_timedwait());
     FIND(cond_clock, "pthread_cond_clockwait");
     FIND(mutex_timed, "pthread_mutex_timedlock");
     FIND(mutex_clock, "pthread_mutex_clocklock");
