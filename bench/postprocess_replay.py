@@ -90,7 +90,9 @@ def main():
             speed = {n: [] for n in names}
             for r in range(-1, a.rounds):
                 for x in under:
-                    lib.run(x, [replay, "--json", out, processed])
+                    mode = "switch" if x.name == "ours" else "none"
+                    lib.run(x, [replay, "--threads=" + mode, "--json", out,
+                                processed])
                     if r >= 0:
                         speed[x.name].append(read(out)["ns_per_op"])
             replay_rows.append([name] + [

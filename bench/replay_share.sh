@@ -85,7 +85,7 @@ while [ $i -lt "$rounds" ]; do
     n=0
     for trace in "$@"; do
         n=$((n + 1))
-        LD_PRELOAD=$work/nothing.so "$replay" --touch=none \
+        LD_PRELOAD=$work/nothing.so "$replay" --threads=none --touch=none \
             --json "$work/json" "$trace" >/dev/null
         key "$work/json" ns_per_op >>"$work/share.$n"
         awk -v a="$(key "$work/json" decode_cpu_ns)" \

@@ -132,7 +132,9 @@ struct run {
     int child_status; /* of an ended child */
     int statistics_fd;
     bool switching, is_real;
-    bool clock; /* the allocator is given recorded time */
+    bool undecided;            /* the decoding process chooses is_real */
+    struct replay_order order; /* with that choice */
+    bool clock;                /* the allocator is given recorded time */
     /* Recorded time since the start: of the next part of a batch, and from
        there to the one behind; up to which deadlines were served. */
     uint64_t clock_ns, clock_step_ns, passed_ns;
@@ -245,8 +247,11 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
     r->is_real = o->threads == REPLAY_THREADS_REAL;
+    r->undecided =
+        o->threads == REPLAY_THREADS_DEFAULT && !can_switch && o->log == NULL;
     r->clock = r->rss.is_recorded = o->order.clock;
-    r->report.order = &o->order;
+    r->order = o->order;
+    r->report.order = &r->order;
     x->via = &x->calls;
     if (o->threads == REPLAY_THREADS_SWITCH && !can_switch) {
         replay_calls_name(&x->calls);
@@ -258,6 +263,13 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
                    (o->threads == REPLAY_THREADS_DEFAULT && can_switch &&
                     getenv("NO_THREAD_CACHE_SWITCH") == NULL);
     return true;
+}
+
+/* Takes the choice of the decoding process, which has filled a batch. */
+static void run_decide(struct run *r) {
+    r->is_real = r->ring->result.is_real;
+    r->order.skew = r->is_real ? 1 : 0;
+    replay_ring_make_present(r->ring);
 }
 
 /* Prepares threads for the recorded threads. False: failed, after a message. */
@@ -459,10 +471,10 @@ static int run_tell(const struct run *r) {
 
 static int run_all(struct run *r, const struct replay_options *o) {
     static struct tool_json json;
-    if (!run_prepare(r, o))
-        return TOOL_FAILED;
     const struct replay_batch *b =
         replay_ring_take(r->ring, &r->child, &r->child_status);
+    if (r->undecided && b != NULL)
+        run_decide(r);
     if (b != NULL && b->last && r->ring->result.status == TOOL_FAILED &&
         b->words == 0) {
         tool_error("%s", r->ring->result.error);
@@ -518,19 +530,32 @@ static int run_all(struct run *r, const struct replay_options *o) {
     return status;
 }
 
-/* Makes the ring. IN_TURNS: the decoding process must not take a processor from
-   threads that run as fast as possible. Long turns have less overhead, but a
-   ring takes an eighth of the available memory at most. */
-static struct replay_ring *ring_new(bool in_turns, int *fd) {
+/* Batches of a ring that is filled and emptied in turns. Long turns have less
+   overhead, but the ring takes an eighth of the available memory at most. */
+static uint32_t batches_in_turns(void) {
     struct replay_memory there;
     uint32_t batches = REPLAY_BATCHES_MOST;
-    if (!in_turns)
-        return replay_ring_new_file(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
     replay_memory_find(&there, "");
     while (batches > REPLAY_BATCHES &&
            batches * sizeof(struct replay_batch) > there.room_bytes / 8)
         batches /= 2;
-    return replay_ring_new_file(batches, 0, fd);
+    return batches;
+}
+
+/* Makes the ring of R. False: out of memory. Real threads that run as fast as
+   possible take turns with the decoding process, which must not take a
+   processor from them. */
+static bool run_ring(struct run *r, int *fd) {
+    bool in_turns = (r->is_real || r->undecided) && r->order.speed == 0;
+    r->ring =
+        in_turns ? replay_ring_new_file(batches_in_turns(), 0, fd)
+                 : replay_ring_new_file(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
+    if (r->ring == NULL)
+        return false;
+    r->ring->undecided = r->undecided;
+    if (!r->undecided)
+        replay_ring_make_present(r->ring);
+    return true;
 }
 
 /* Runs the decoding process, which was executed for that. */
@@ -594,9 +619,9 @@ int main(int argc, char **argv) {
             hold_process(o.hold_ns);
         return tool_end(status);
     }
-    r.ring = ring_new(o.threads == REPLAY_THREADS_REAL && o.order.speed == 0,
-                      &ring_fd);
-    if (r.ring == NULL) {
+    if (!run_prepare(&r, &o))
+        return tool_end(TOOL_FAILED);
+    if (!run_ring(&r, &ring_fd)) {
         tool_error("cannot share memory with the decoding process: out of "
                    "memory");
         return tool_end(TOOL_FAILED);

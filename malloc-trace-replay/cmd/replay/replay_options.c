@@ -162,7 +162,8 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .help = "switch: each recorded thread with a thread cache of its own; "
                  "none: all on one thread and its cache; real: each on a "
                  "thread of its own. Default: switch if the allocator can and "
-                 "NO_THREAD_CACHE_SWITCH is not set, else none",
+                 "NO_THREAD_CACHE_SWITCH is not set; else real if the trace "
+                 "has several threads, or none",
          .word = &mode,
          .words = threads,
          .given = &has_mode},

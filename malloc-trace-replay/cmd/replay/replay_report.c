@@ -35,11 +35,16 @@ static bool text_threads(const struct replay_report *r, char *text,
     if (r->result->most_threads < 2 || r->exec->cache != NULL ||
         r->real != NULL)
         return false;
-    snprintf(text, size,
-             "%s threads were recorded, and all ran on one thread and its "
-             "cache: with threads of their own this allocator may take several "
-             "times the memory, and another time",
-             tool_text_count(&a, r->result->most_threads));
+    int n =
+        snprintf(text, size,
+                 "%s threads were recorded, and all ran on one thread and its "
+                 "cache: with threads of their own this allocator may take "
+                 "several times the memory, and another time",
+                 tool_text_count(&a, r->result->most_threads));
+    if (r->result->head_ops != 0 && n > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n,
+                 "; the first %s operations were of one thread",
+                 tool_text_count(&a, r->result->head_ops));
     return true;
 }
 
@@ -67,6 +72,9 @@ void replay_report_warn(const struct replay_report *r) {
     /* Two lines, which fit a terminal. */
     tool_warn("%s threads were recorded, and all ran on one thread",
               tool_text_count(&a, r->result->most_threads));
+    if (r->result->head_ops != 0)
+        tool_warn("as the first %s operations were of one thread",
+                  tool_text_count(&a, r->result->head_ops));
     tool_warn("with --threads=real memory may be several times as much");
 }
 

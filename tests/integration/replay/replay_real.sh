@@ -92,7 +92,50 @@ at_most "two at a time: threads of the system" "$(json j system_threads)" 3
 fails_with "a skew below a window" 2 "$replay" --threads=real --skew=0.5ms hand.p
 like "names the least" "$err" "skew.*a time from 1ms on"
 
-# --- Recorded again -----------------------------------------------------------
+# --- The default --------------------------------------------------------------
+
+# chosen WHAT MODE ARGS...: the mode without --threads, and that all of OPS ran.
+chosen() {
+    chosen_what=$1 chosen_mode=$2
+    shift 2
+    LD_PRELOAD=$library "$replay" -q --json j "$@" >"$out" 2>"$err"
+    is "by default, $chosen_what: status, mode, operations" \
+        "$?,$(json j threads_mode),$(json j ops)" "0,$chosen_mode,$ops"
+}
+make=$top_builddir/tests/unit/tools/replay_make
+"$postprocess" -q --json post hand.lz4 hand.p
+ops=$(json post events)
+chosen "several threads" real hand.p
+is "several threads: no warning" "$(cat "$err")" ""
+chosen "several threads, recorded" real hand.lz4
+chosen "several threads, at a pace" real --speed=100 hand.p
+chosen "several threads, with a log" none --log log hand.p
+mkfifo feed
+cat hand.p >feed &
+chosen "several threads, through a pipe" real feed
+wait
+library=$minimal
+chosen "caches that can be switched" switch hand.p
+NO_THREAD_CACHE_SWITCH=1
+export NO_THREAD_CACHE_SWITCH
+chosen "caches that must not be" none hand.p
+unset NO_THREAD_CACHE_SWITCH
+library=
+"$make" pairs one.p >truth
+ops=$(sed -n 's/^ops=//p' truth)
+chosen "one thread" none one.p
+cat one.p >feed &
+chosen "one thread, through a pipe" none feed
+wait
+# The end of a file tells its threads; a pipe's head is what is read before.
+"$make" late late.p 1200000 >truth
+ops=$(sed -n 's/^ops=//p' truth)
+chosen "a second thread that comes late" real late.p
+cat late.p >feed &
+chosen "a second thread that comes late, through a pipe" none feed
+wait
+like "this is said" "$err" "first 1,[0-9,]* operations were of one thread"
+like "and stands in the JSON" j "first 1,[0-9,]* operations were of one thread"
 
 "$malloc_trace" dump hand.p >hand.dump
 for mode in none switch real; do

@@ -177,6 +177,20 @@ static void make_huge(struct model *m, uint64_t n) {
         model_alloc(m, MTF_CALL_MALLOC, (uint64_t)1 << 30);
 }
 
+/* A second thread comes after N operations of the first one. */
+static void make_late(struct model *m, uint64_t n) {
+    model_thread(m, 1);
+    while (m->ops < n)
+        if (m->live < 500)
+            model_alloc(m, MTF_CALL_MALLOC, 8 + prng_below(&m->p, 200));
+        else
+            model_free(m, MTF_CALL_FREE, prng_below(&m->p, m->live));
+    mtf_proc_put_thread_start(&m->w, 2, 1002);
+    model_thread(m, 2);
+    while (m->live != 0)
+        model_free(m, MTF_CALL_FREE, m->live - 1);
+}
+
 /* Mallocs and frees only: each is one call of the allocator. */
 static void make_pairs(struct model *m, uint64_t n) {
     model_thread(m, 1);
@@ -205,6 +219,8 @@ static void make(struct model *m, const char *kind, uint64_t n) {
         make_lifo(m, n);
     } else if (strcmp(kind, "refused") == 0) {
         make_refused(m, n);
+    } else if (strcmp(kind, "late") == 0) {
+        make_late(m, n);
     } else if (strcmp(kind, "pairs") == 0) {
         make_pairs(m, n);
     } else if (strcmp(kind, "incomplete") == 0) {

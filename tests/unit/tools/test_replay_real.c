@@ -44,6 +44,7 @@ static struct {
     uint32_t ops, blocks, lives, windows;
     uint32_t in_window[OPS + 1]; /* operations */
     bool skew_is_bounded;
+    uint32_t held; /* batches that are held before they are dealt */
     uint32_t skew;
     uint32_t batch; /* words that are dealt at once */
     struct replay_ring *ring;
@@ -147,6 +148,9 @@ static void *filler(void *arg) {
         abort();
     struct replay_batch *b = replay_deal_staging(d);
     b->words = 0;
+    uint32_t held = history.held;
+    if (held != 0)
+        replay_deal_hold(d);
     for (uint32_t i = 0; i < history.ops; i++) {
         const struct op *op = &history.op[i];
         if (op->life != last_life && op->what <= RESIZES) {
@@ -154,10 +158,15 @@ static void *filler(void *arg) {
             last_life = op->life;
         }
         stage_op(b, op);
-        if (b->words >= history.batch && !deal_some(d, b, false))
+        if (b->words < history.batch)
+            continue;
+        if (!deal_some(d, b, false))
             abort();
+        if (held != 0 && --held == 0 && !replay_deal_release(d))
+            abort();
+        b->words = 0;
     }
-    if (!deal_some(d, b, true))
+    if (!deal_some(d, b, true) || (held != 0 && !replay_deal_release(d)))
         abort();
     replay_deal_free(d);
     return NULL;
@@ -362,6 +371,7 @@ static const char *run_history(struct prng *p) {
     history.skew_is_bounded = prng_below(p, 4) != 0;
     history.skew = 1 + (uint32_t)prng_below(p, 4);
     history.batch = 1 + (uint32_t)prng_below(p, prng_below(p, 2) ? 4 : 200);
+    history.held = prng_below(p, 4) ? 0 : 1 + (uint32_t)prng_below(p, 30);
     memset(&exec, 0, sizeof(exec));
     exec.calls.malloc = books_make;
     exec.calls.free = books_free;

@@ -286,16 +286,23 @@ static struct mtf_op random_op(struct prng *p, const struct books *k,
     }
 }
 
-static struct replay_translate *translate_new(struct taken *t,
-                                              pthread_t *thread) {
+/* ORDER NULL: that of the trace. */
+static struct replay_translate *
+translate_ordered(struct taken *t, pthread_t *thread,
+                  const struct replay_order *order) {
     struct replay_translate *f = malloc(sizeof(*f));
     memset(t, 0, sizeof(*t));
     t->ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     if (f == NULL || t->ring == NULL ||
-        !replay_translate_init(f, t->ring, NULL) ||
+        !replay_translate_init(f, t->ring, order) ||
         pthread_create(thread, NULL, taker, t) != 0)
         tap_bail("no memory or thread");
     return f;
+}
+
+static struct replay_translate *translate_new(struct taken *t,
+                                              pthread_t *thread) {
+    return translate_ordered(t, thread, NULL);
 }
 
 static void random_trace(bool sound, uint64_t seed, uint64_t count) {
@@ -517,7 +524,62 @@ static void thread_map(void) {
     replay_threads_fini(&m);
 }
 
+/* COUNT operations of thread 1, then one of thread 2 if LATE. Times pass, so
+   there are windows. */
+static void undecided_trace(const char *what, uint64_t count, bool late,
+                            bool is_real, bool is_known) {
+    static struct taken t;
+    static struct mtf_op ops[3 + TOOL_OPS_AHEAD];
+    const struct replay_order order = {
+        .skew = 1, .undecided = true, .max_idle_ns = UINT64_MAX};
+    struct mtf_proc_block block = {.payload = NULL};
+    pthread_t thread;
+    struct replay_translate *f = translate_ordered(&t, &thread, &order);
+    const struct replay_result *r = &t.ring->result;
+    replay_translate_trace(f);
+    replay_translate_thread(f, 1);
+    f->most = SLOTS;
+    bool good = true;
+    for (uint64_t i = 0; i < count; i++) {
+        bool full = i % (2 * SLOTS) >= SLOTS;
+        ops[0] = (struct mtf_op){.kind = full ? MTF_OP_FREE : MTF_OP_ALLOC,
+                                 .call = full ? MTF_CALL_FREE : MTF_CALL_MALLOC,
+                                 .slot = (uint32_t)(i % SLOTS),
+                                 .size = 8};
+        if (i % 1000 == 0)
+            replay_translate_time(f, 1000000000 + i * 2000);
+        good &= replay_translate_ops(f, &block, ops, 1);
+    }
+    if (late) {
+        replay_translate_thread(f, 2);
+        ops[0] = (struct mtf_op){.kind = MTF_OP_ALLOC,
+                                 .call = MTF_CALL_MALLOC,
+                                 .slot = SLOTS - 1,
+                                 .size = 8};
+        good &= replay_translate_ops(f, &block, ops, 1);
+    }
+    replay_translate_end(f);
+    pthread_join(thread, NULL);
+    tap_ok(good, "%s: all operations are taken", what);
+    tap_ok(r->is_real == is_real, "%s: threads of their own", what);
+    tap_ok((r->head_ops == 0) == is_known, "%s: known or not", what);
+    tap_is_u64(t.impossible, 0, "%s: no impossible word", what);
+    tap_is_u64(t.live, r->done.live_blocks, "%s: live blocks", what);
+    tap_is_u64(r->done.ops, count + late, "%s: operations", what);
+    free(f);
+}
+
+static void undecided(void) {
+    undecided_trace("a short trace of one thread", 1200, false, false, true);
+    undecided_trace("one of two threads", 1200, true, true, true);
+    undecided_trace("one of more batches", 100000, true, true, true);
+    undecided_trace("a long one of one thread", 4000000, false, false, false);
+    undecided_trace("two threads, the second late", 4000000, true, false,
+                    false);
+}
+
 int main(void) {
+    undecided();
     random_trace(true, 1, 400000);
     random_trace(false, 2, 400000);
     bounds();

@@ -59,6 +59,13 @@ struct deal_window {
     int64_t end_bytes;  /* live bytes at the end */
 };
 
+/* A batch that is not dealt yet. */
+struct deal_held {
+    struct deal_held *next;
+    struct replay_batch *head; /* without segments and words */
+    uint64_t *word;
+};
+
 struct replay_deal {
     struct replay_ring *ring;
     uint32_t skew;
@@ -106,6 +113,11 @@ struct replay_deal {
     uint16_t segment_at[REPLAY_BATCH_WORDS];
 
     struct replay_batch staging;
+
+    /* Batches that are not dealt yet, in their order. */
+    bool holds;
+    struct deal_held *held, *last_held;
+    size_t held_words;
 };
 
 TCM_STATIC_ASSERT(REPLAY_SEGMENTS <= UINT16_MAX, "numbers of segments fit");
@@ -124,6 +136,10 @@ struct replay_deal *replay_deal_new(struct replay_ring *ring, uint32_t skew) {
 void replay_deal_free(struct replay_deal *d) {
     if (d == NULL)
         return;
+    for (struct deal_held *next, *h = d->held; h != NULL; h = next) {
+        next = h->next;
+        free(h);
+    }
     for (size_t i = 0; i < d->lanes; i++)
         free(d->lane[i].cell);
     free(d->lane);
@@ -605,20 +621,106 @@ static bool deal_words(struct replay_deal *d, const uint64_t *w) {
     }
 }
 
-bool replay_deal_batch(struct replay_deal *d) {
+/* Words of the operation at W. */
+static size_t words_of(const uint64_t *w) {
+    unsigned code = replay_word_code(*w);
+    return code == REPLAY_LONG   ? REPLAY_LONG_WORDS
+           : code == REPLAY_TRIM ? REPLAY_TRIM_WORDS
+                                 : 1;
+}
+
+static bool batch_deal(struct replay_deal *d) {
     struct replay_batch *b = &d->staging;
-    const uint64_t *w = b->word, *end = w + b->words;
     bool good = cells_collect(d);
-    while (good && w < end) {
+    const uint64_t *w = b->word, *end = w + b->words;
+    for (; good && w < end; w += words_of(w))
         good = deal_words(d, w);
-        unsigned code = replay_word_code(*w);
-        w += code == REPLAY_LONG   ? REPLAY_LONG_WORDS
-             : code == REPLAY_TRIM ? REPLAY_TRIM_WORDS
-                                   : 1;
-    }
+    TCM_ASSERT(!good || w == end);
     if (b->last)
         good &= windows_end(d);
     /* The next batch has different figures in `staging`, and may come late. */
     batch_flush(d, b->last != 0, true);
     return good;
+}
+
+/* --- Held batches --------------------------------------------------------- */
+
+static bool batch_hold(struct replay_deal *d) {
+    const struct replay_batch *b = &d->staging;
+    size_t head = offsetof(struct replay_batch, segment);
+    struct deal_held *h =
+        malloc(sizeof(*h) + head + b->words * sizeof(*b->word));
+    if (h == NULL)
+        return false;
+    char *behind = (char *)(h + 1);
+    h->next = NULL;
+    h->head = (struct replay_batch *)behind;
+    h->word = (uint64_t *)(behind + head);
+    replay_batch_copy_head(h->head, b);
+    memcpy(h->word, b->word, b->words * sizeof(*b->word));
+    if (d->last_held != NULL)
+        d->last_held->next = h;
+    else
+        d->held = h;
+    d->last_held = h;
+    d->held_words += b->words;
+    return true;
+}
+
+/* Takes the first batch that is held; NULL: there is none. */
+static struct deal_held *held_take(struct replay_deal *d) {
+    struct deal_held *h = d->held;
+    if (h == NULL)
+        return NULL;
+    d->held = h->next;
+    if (h->next == NULL)
+        d->last_held = NULL;
+    TCM_ASSERT(d->held_words >= h->head->words);
+    d->held_words -= h->head->words;
+    return h;
+}
+
+bool replay_deal_batch(struct replay_deal *d) {
+    return d->holds ? batch_hold(d) : batch_deal(d);
+}
+
+void replay_deal_hold(struct replay_deal *d) {
+    d->holds = true;
+}
+
+size_t replay_deal_held_words(const struct replay_deal *d) {
+    return d->held_words;
+}
+
+bool replay_deal_release(struct replay_deal *d) {
+    bool good = true;
+    d->holds = false;
+    for (struct deal_held *h; good && (h = held_take(d)) != NULL; free(h)) {
+        replay_batch_copy_head(&d->staging, h->head);
+        memcpy(d->staging.word, h->word, h->head->words * sizeof(*h->word));
+        good = batch_deal(d);
+    }
+    TCM_ASSERT(!good || d->held_words == 0);
+    return good;
+}
+
+void replay_deal_pass(struct replay_deal *d) {
+    for (struct deal_held *h; (h = held_take(d)) != NULL; free(h)) {
+        struct replay_batch *b = replay_ring_fill(d->ring);
+        const uint64_t *w = h->word, *end = w + h->head->words;
+        replay_batch_copy_head(b, h->head);
+        b->words = 0;
+        for (; w < end; w += words_of(w)) {
+            if (replay_word_code(*w) == REPLAY_WINDOW)
+                continue;
+            memcpy(b->word + b->words, w, words_of(w) * sizeof(*w));
+            b->words += (uint32_t)words_of(w);
+        }
+        /* Without windows the batch may be one that nothing is in. */
+        if (b->words == 0 && !b->last && !b->sampled)
+            continue;
+        memset(b->word + b->words, 0, REPLAY_BATCH_PAD * sizeof(*b->word));
+        replay_ring_filled(d->ring);
+    }
+    TCM_ASSERT(d->held_words == 0);
 }

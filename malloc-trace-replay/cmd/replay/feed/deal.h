@@ -40,4 +40,15 @@ struct replay_batch *replay_deal_staging(struct replay_deal *d);
    ring, now or with later ones. False: out of memory; they are lost. */
 bool replay_deal_batch(struct replay_deal *d);
 
+/* Makes replay_deal_batch keep copies of the batches, until they are dealt by
+   replay_deal_release, or go into the ring in the order of the trace, by
+   replay_deal_pass. */
+void replay_deal_hold(struct replay_deal *d);
+/* Words that are held. */
+size_t replay_deal_held_words(const struct replay_deal *d);
+/* False: out of memory; operations are lost. */
+bool replay_deal_release(struct replay_deal *d);
+/* D deals nothing from here on. */
+void replay_deal_pass(struct replay_deal *d);
+
 #endif

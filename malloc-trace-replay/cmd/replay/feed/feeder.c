@@ -2,6 +2,7 @@
 #include "cmd/replay/feed/feeder.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "cmd/replay/feed/memory_room.h"
 #include "cmd/replay/feed/translate.h"
 #include "common/input.h"
@@ -89,6 +90,31 @@ static void feed_fail(struct feeder *f, const char *fmt, ...) {
     va_end(ap);
     f->result->status = TOOL_FAILED;
     f->gave_up = true;
+}
+
+/* --- Threads -------------------------------------------------------------- */
+
+/* Chooses whether recorded threads run on threads of their own, for ORDER,
+   which has no skew: if a trace has several. Where closing blocks do not tell,
+   the translation finds out. */
+static void choose_threads(struct feeder *f, char *const *name, int count,
+                           struct replay_ring *ring,
+                           struct replay_order *order) {
+    struct replay_peek peek;
+    bool all_known = true, several = false;
+    for (int i = 0; i < (count == 0 ? 1 : count) && !several; i++) {
+        bool known = replay_peek(count == 0 ? NULL : name[i], &peek) &&
+                     peek.threads != 0;
+        all_known &= known;
+        several = known && peek.threads > 1;
+    }
+    TCM_ASSERT(order->skew == 0);
+    f->result->is_real = several;
+    order->undecided = !several && !all_known;
+    if (several || !all_known)
+        order->skew = 1;
+    else if (ring->low == 0)
+        replay_ring_leave_turns(ring);
 }
 
 /* --- Memory --------------------------------------------------------------- */
@@ -454,9 +480,12 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
 void replay_feed(struct replay_ring *ring, char *const *name, int count,
                  enum replay_touch touch, const struct replay_order *order) {
     static struct feeder f;
+    struct replay_order chosen = *order;
     f.result = &ring->result;
     tool_progress_init(&f.progress);
-    if (replay_translate_init(&f.t, ring, order)) {
+    if (ring->undecided)
+        choose_threads(&f, name, count, ring, &chosen);
+    if (replay_translate_init(&f.t, ring, &chosen)) {
         find_memory(&f, touch);
         feed_all(&f, name, count);
     } else {

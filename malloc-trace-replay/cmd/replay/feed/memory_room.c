@@ -201,9 +201,10 @@ static bool peek_closing(struct peek_tail *t, uint64_t size,
     struct mtf_proc_block closing;
     if (!mtf_proc_find_closing(peek_read, t, size, memory, &closing))
         return false;
-    peek->present_blocks = 0;
+    peek->present_blocks = peek->threads = 0;
     (void)mtf_proc_account(&closing, MTF_PROC_ACCOUNT_PRESENT_BLOCKS,
                            &peek->present_blocks);
+    (void)mtf_proc_account(&closing, MTF_PROC_ACCOUNT_THREADS, &peek->threads);
     return mtf_proc_account(&closing, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
                             &peek->peak_bytes);
 }
@@ -265,6 +266,9 @@ bool replay_peek(const char *name, struct replay_peek *peek) {
     bool found = false;
     if (name == NULL || strcmp(name, "-") == 0)
         name = "/dev/stdin";
+    /* Opening a FIFO would take its writer away. */
+    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         pread(fd, first, sizeof(first), 0) == (ssize_t)sizeof(first)) {

@@ -34,6 +34,7 @@ bool replay_number_in(const char *text, const char *name, uint64_t *value);
 struct replay_peek {
     uint64_t peak_bytes;     /* of live blocks */
     uint64_t present_blocks; /* blocks with present bytes */
+    uint64_t threads;        /* threads with operations; 0: unknown */
 };
 
 /* Reads the closing block of trace NAME (see tool_input_open) without consuming

@@ -31,6 +31,18 @@ size_t replay_ring_bytes(const struct replay_ring *r) {
     return ring_bytes(r->batches);
 }
 
+void replay_ring_make_present(const struct replay_ring *r) {
+    const volatile char *byte = (const volatile char *)r;
+    for (size_t at = 0; at < replay_ring_bytes(r); at += tcm_os_page_size())
+        (void)byte[at];
+}
+
+void replay_ring_leave_turns(struct replay_ring *r) {
+    TCM_ASSERT(r->filled == 0 && r->low == 0 && r->batches >= REPLAY_BATCHES);
+    r->batches = REPLAY_BATCHES;
+    r->low = REPLAY_BATCHES / 2;
+}
+
 /* Makes a file in memory of BYTES; -1: it cannot be made. Checks the limit of
    file sizes first, since exceeding it ends the process with a signal. */
 static int ring_file(size_t bytes) {
@@ -61,7 +73,7 @@ struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
         r = tcm_os_map_shared(bytes);
     if (r == NULL)
         return NULL;
-    memset(r, 0, bytes);
+    memset(r, 0, sizeof(*r));
     r->batches = batches;
     r->low = low;
     r->bytes = bytes;

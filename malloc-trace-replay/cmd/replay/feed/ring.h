@@ -143,6 +143,10 @@ struct replay_result {
     uint32_t recorded_known; /* bit per number */
     bool interrupted;        /* a signal ended the reading */
     bool is_part; /* a trace has a part of its run, and so no counters */
+    /* Chosen before the first batch, if the ring is undecided. */
+    bool is_real;      /* recorded threads run on threads of their own */
+    uint64_t head_ops; /* operations of one thread at the beginning, behind
+                          which more threads may follow; 0: none do */
 };
 
 struct replay_ring {
@@ -151,8 +155,10 @@ struct replay_ring {
     uint32_t taken TCM_ALIGNED(128);
     uint32_t wanted;
     uint32_t read TCM_ALIGNED(128);
-    uint32_t batches, low; /* constant */
-    uint64_t bytes;        /* size of the memory; differs in another build */
+    uint32_t batches, low; /* constant from the first batch on */
+    uint32_t undecided; /* 1: the filler chooses whether recorded threads run on
+                           threads of their own; constant */
+    uint64_t bytes;     /* size of the memory; differs in another build */
     struct replay_result result TCM_ALIGNED(128);
     struct replay_batch batch[] TCM_ALIGNED(128);
 };
@@ -162,9 +168,8 @@ static inline struct replay_batch *replay_ring_place(struct replay_ring *r,
     return &r->batch[number & (r->batches - 1)];
 }
 
-/* Makes a ring of BATCHES (a power of two) in shared memory, with all pages
-   present in this process. LOW 0: the ring is filled and emptied in turns.
-   Returns NULL when out of memory. */
+/* Makes a ring of BATCHES (a power of two) in shared memory. LOW 0: the ring is
+   filled and emptied in turns. Returns NULL when out of memory. */
 struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low);
 /* Like replay_ring_new. *FD is a descriptor of the memory, closed on exec, by
    which another program opens the ring; -1: only a fork shares it. */
@@ -173,8 +178,14 @@ struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
 /* Opens in another program the ring of descriptor FD. NULL: FD is no ring of
    this build, or out of memory. */
 struct replay_ring *replay_ring_open(int fd);
-/* Resident bytes of the ring. */
+/* Bytes of the ring. */
 size_t replay_ring_bytes(const struct replay_ring *r);
+/* Makes all these bytes resident in this process. */
+void replay_ring_make_present(const struct replay_ring *r);
+
+/* Filler, before the first batch: the ring is not filled and emptied in turns,
+   and needs few batches. */
+void replay_ring_leave_turns(struct replay_ring *r);
 
 /* Filler: waits until the place of the next batch is free, and returns it. */
 struct replay_batch *replay_ring_fill(struct replay_ring *r);

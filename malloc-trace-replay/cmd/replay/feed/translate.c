@@ -183,6 +183,30 @@ static void publish_account(struct replay_translate *t) {
     r->cpu_ns = tcm_clock_process_cpu_ns();
 }
 
+/* Words at the beginning of a trace in which a second thread is looked for. */
+#define HEAD_WORDS ((size_t)1 << 20)
+
+/* Chooses by the batches held whether recorded threads run on threads of their
+   own. LAST: there are no more batches. */
+static void decide_threads(struct replay_translate *t, bool last) {
+    bool several = t->several || t->threads.counted - t->threads_before > 1;
+    if (!several && !last && replay_deal_held_words(t->deal) < HEAD_WORDS)
+        return;
+    t->undecided = false;
+    publish_account(t);
+    t->result->is_real = several;
+    if (several) {
+        t->no_memory |= !replay_deal_release(t->deal);
+        return;
+    }
+    t->result->head_ops = last ? 0 : t->ops;
+    if (t->ring->low == 0)
+        replay_ring_leave_turns(t->ring);
+    replay_deal_pass(t->deal);
+    replay_deal_free(t->deal);
+    t->deal = NULL;
+}
+
 static void batch_end(struct replay_translate *t, bool last) {
     struct replay_batch *b = t->batch;
     if (!replay_translate_fits(t))
@@ -208,11 +232,14 @@ static void batch_end(struct replay_translate *t, bool last) {
         b->recorded_ns = b->due_ns + tcm_min_u64(b->span_ns, REPLAY_WINDOW_NS);
     /* The measuring process prefetches behind the end. */
     memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
-    publish_account(t);
+    if (!t->undecided)
+        publish_account(t);
     if (t->deal == NULL)
         replay_ring_filled(t->ring);
     else
         t->no_memory |= !replay_deal_batch(t->deal);
+    if (t->undecided)
+        decide_threads(t, last);
 }
 
 static TCM_NOINLINE void batch_next(struct replay_translate *t) {
@@ -784,6 +811,9 @@ bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
         t->order = *order;
         if (order->skew != 0)
             t->deal = replay_deal_new(ring, order->skew);
+        t->undecided = t->deal != NULL && order->undecided;
+        if (t->undecided)
+            replay_deal_hold(t->deal);
         good = order->skew == 0 || t->deal != NULL;
     }
     batch_begin(t);
@@ -818,6 +848,8 @@ void replay_translate_time(struct replay_translate *t, uint64_t ns) {
 void replay_translate_trace(struct replay_translate *t) {
     threads_forget(&t->threads);
     replay_recorded_end(&t->recorded, t->result);
+    t->several |= t->threads.counted - t->threads_before > 1;
+    t->threads_before = t->threads.counted;
     t->base = t->used;
     t->most = 0;
     t->thread = t->last_thread = 0;

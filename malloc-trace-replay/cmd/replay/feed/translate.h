@@ -61,9 +61,11 @@ void replay_threads_fini(struct replay_thread_map *t);
 
 /* Order and time of operations. */
 struct replay_order {
-    uint32_t skew; /* skew of threads, see deal.h; 0: the order of the trace */
-    double speed;  /* multiple of the recorded speed; 0: as fast as possible */
-    bool clock;    /* the allocator is given recorded time */
+    uint32_t skew;  /* skew of threads, see deal.h; 0: the order of the trace */
+    bool undecided; /* the skew is for a trace with several threads; with one
+                       thread the order is that of the trace */
+    double speed;   /* multiple of the recorded speed; 0: as fast as possible */
+    bool clock;     /* the allocator is given recorded time */
     uint64_t max_idle_ns; /* longest recorded pause without operations */
     bool spread; /* batches get the time that they took in the recorded run */
 };
@@ -72,6 +74,7 @@ struct replay_translate {
     struct replay_order order;
     struct replay_deal *deal; /* NULL: the order of the trace */
     bool no_memory;           /* dealt operations are lost */
+    bool undecided;           /* `deal` holds the batches */
     /* Recorded time: the last one seen; the sum over all traces, with pauses
        cut to `max_idle_ns`; the beginning of the window; the beginning of the
        batch. */
@@ -113,10 +116,12 @@ struct replay_translate {
 
     /* Threads. */
     struct replay_thread_map threads;
-    uint32_t thread;      /* thread of the next operations */
-    bool entered;         /* the cache of `thread` is attached */
-    uint32_t last_thread; /* thread of the last operation, 0: none yet */
-    uint32_t index;       /* index of the attached cache, 0: the replayer's own
+    uint64_t threads_before; /* threads with operations in earlier traces */
+    bool several;            /* an earlier trace has several threads */
+    uint32_t thread;         /* thread of the next operations */
+    bool entered;            /* the cache of `thread` is attached */
+    uint32_t last_thread;    /* thread of the last operation, 0: none yet */
+    uint32_t index; /* index of the attached cache, 0: the replayer's own
                              */
 
     struct replay_recorded recorded; /* facts of this trace */
