@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/main.h"
 #include "common/stop.h"
 

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_file.h"
-#include "base/raw_io.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "traceformat/raw_layout.h"

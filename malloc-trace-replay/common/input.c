@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/queue.h"
 #include "common/stop.h"
 #include "common/unpack.h"

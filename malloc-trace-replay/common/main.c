@@ -2,7 +2,7 @@
 #include "common/main.h"
 
 #include "base/clock.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/text.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/files.h"
 #include "common/queue.h"
 #include "traceformat/compress.h"

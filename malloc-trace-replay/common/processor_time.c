@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/processor_time.h"
 
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 
 #include <stdlib.h>
 #include <string.h>

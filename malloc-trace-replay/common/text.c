@@ -2,7 +2,7 @@
 #include "common/text.h"
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/fmt.h"
 
 #include <inttypes.h>
 #include <stdio.h>

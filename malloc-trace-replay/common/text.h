@@ -42,7 +42,7 @@ const char *tool_text_percent(struct tool_text *t, uint64_t part,
  * only through these functions: control characters (C0, DEL and C1) command the
  * terminal, some characters reverse the direction of the text around them, and
  * bytes that are not UTF-8 may be either. A newline would forge a line of this
- * program's output. base/utf8.h defines which characters are plain.
+ * program's output. base/fmt.h defines which characters are plain.
  */
 bool tool_text_is_plain(const char *text);
 /* Appends *TEXT to the USED bytes of OUT, with bytes that are not plain as \n

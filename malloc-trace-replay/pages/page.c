@@ -2,7 +2,7 @@
 #include "pages/page.h"
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/fmt.h"
 #include "common/main.h"
 #include "pages/page.h"
 

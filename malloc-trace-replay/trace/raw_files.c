@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_file.h"
-#include "base/raw_io.h"
 #include "common/collections.h"
 #include "common/files.h"
 

@@ -12,7 +12,7 @@
 #include "api/export.h"
 #include "api/trace_hooks.h"
 #include "base/check.h"
-#include "base/env.h"
+#include "base/linux/os_process.h"
 #include "base/lock.h"
 #include "core/cache_registry.h"
 #include "gperftools/malloc_extension_c.h"

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/fmt.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "core/cache_registry.h"
 #include "core/heap.h"
 #include "core/heap_census.h"

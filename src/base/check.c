@@ -13,6 +13,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+void (*tcm_testpoint_hook)(const char *label);
+bool (*tcm_testpoint_refuse)(const char *call);
+
 static struct iovec piece(const char *text) {
     return (struct iovec){(void *)(uintptr_t)text, strlen(text)};
 }

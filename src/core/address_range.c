@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "core/page_map.h"
 #include "core/meta_alloc.h"
 

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/dlist.h"
 #include "base/lock.h"
-#include "base/testpoint.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/thread_cache.h"

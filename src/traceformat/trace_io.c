@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "base/fmt.h"
-#include "base/utf8.h"
 
 #include <string.h>
 

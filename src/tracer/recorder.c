@@ -12,8 +12,6 @@
 #include "base/linux/os_mem.h"
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
-#include "base/raw_io.h"
-#include "base/utf8.h"
 #include "sites/site_settings.h"
 #include "traceformat/raw_writer.h"
 

@@ -23,7 +23,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_thread.h"
-#include "base/testpoint.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/saver/saver.h"

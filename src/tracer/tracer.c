@@ -4,7 +4,6 @@
  */
 #include "tracer/tracer.h"
 
-#include "base/env.h"
 #include "base/linux/os_process.h"
 #include "base/linux/os_thread.h"
 #include "tracer/own_thread.h"

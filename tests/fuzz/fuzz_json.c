@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/utf8.h"
+#include "base/fmt.h"
 #include "common/json.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/env.h"
+#include "base/linux/os_process.h"
 #include "tracer/recorder.h"
 #include "tracer/trace_name.h"
 

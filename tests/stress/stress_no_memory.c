@@ -12,7 +12,7 @@
  */
 #include "api/export.h"
 #include "base/atomic.h"
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "core/heap.h"
 #include "lib/prng.h"
 #include "lib/rounds.h"

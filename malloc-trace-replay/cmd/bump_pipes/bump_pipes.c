@@ -8,7 +8,7 @@
  * less often. A stdin or stdout that is not a pipe, or a system that refuses,
  * is not an error: the command runs anyway.
  */
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/main.h"
 #include "common/opts.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/linux/os_mem.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"

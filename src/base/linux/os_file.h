@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files in folders that other users may write to: paths that another user
- * cannot redirect, and a lock that only a writer can hold.
+ * Files: whole reads and writes, paths that another user cannot redirect, and a
+ * lock that only a writer can hold. No stdio.
  *
  * A trusted user is the caller, user 0 or the owner of the root folder. A
  * directory entry is foreign if an untrusted user may have made it: an
@@ -15,12 +15,36 @@
  * Why not flock: it needs no write permission, so any reader of a file could
  * pass for its writer.
  *
- * Threads: any. Failures set errno.
+ * Threads: any. Failures set errno; reads and writes that succeed leave it
+ * unchanged.
  */
 #ifndef TCM_BASE_LINUX_OS_FILE_H
 #define TCM_BASE_LINUX_OS_FILE_H
 
 #include "base/compiler.h"
+
+/* --- Reads and writes ----------------------------------------------------- */
+
+/* Interrupted and short calls are continued. */
+
+/* Writes all LENGTH bytes; waits for a descriptor in non-blocking mode. */
+bool tcm_io_write_all(int fd, const void *data, size_t length);
+
+/* Writes at least one of LENGTH bytes (not 0) if the descriptor accepts any
+   within TIMEOUT_NS. Returns how many, or -1 on failure. On a pipe it never
+   waits longer, even if the descriptor is in blocking mode. */
+long tcm_io_write_some(int fd, const void *data, size_t length,
+                       uint64_t timeout_ns);
+
+/* Reads until LENGTH bytes or the end of the file. Also on failure, GOT is set
+   to the number of bytes read. */
+bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got);
+
+/* Reads a small file, for instance of /proc, into BUF and terminates it.
+   Returns the length, or -1 with errno unchanged. */
+long tcm_io_read_file(const char *path, char *buf, size_t cap);
+
+/* --- Locks, own files, paths ---------------------------------------------- */
 
 /* Locks the file for writing. false: another open file has a lock, or the file
    system has no locks. */

@@ -3,7 +3,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_syscall.h"
-#include "base/testpoint.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * This process, as the kernel shows it in /proc: its program, its threads, its
- * memory.
+ * This process: its environment, and its program, threads and memory as the
+ * kernel shows them in /proc.
  *
  * Threads: any, each with its own struct tcm_statm. No memory is allocated,
  * errno stays.
@@ -10,6 +10,26 @@
 #define TCM_BASE_LINUX_OS_PROCESS_H
 
 #include "base/compiler.h"
+
+/* --- Environment ---------------------------------------------------------- */
+
+/*
+ * The environment is read early: before main, perhaps before the C library is
+ * ready. In a setuid or setgid program every variable counts as unset.
+ */
+
+/* Value of NAME, or NULL. Points into the environment block. */
+const char *tcm_env_get(const char *name);
+
+/* False when NAME is unset, empty, or one of 0, no, false, off. */
+bool tcm_env_bool(const char *name);
+
+/* Decimal value of NAME, clamped to LOW and HIGH; FALLBACK when it is unset or
+   not a number. */
+uint64_t tcm_env_u64(const char *name, uint64_t fallback, uint64_t low,
+                     uint64_t high);
+
+/* --- Program, threads, memory --------------------------------------------- */
 
 /* Writes the path of the program's file to PATH, which has ROOM bytes:
    terminated, perhaps cut. A program that was passed to the loader as an

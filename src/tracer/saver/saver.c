@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_thread.h"
-#include "base/testpoint.h"
 #include "tracer/saver/saver_parts.h"
 #include "tracer/stream/thread_life.h"
 #include "tracer/trace_clock.h"

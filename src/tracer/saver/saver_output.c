@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "base/linux/os_file.h"
 #include "base/linux/os_syscall.h"
-#include "base/raw_io.h"
-#include "base/testpoint.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>

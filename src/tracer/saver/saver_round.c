@@ -12,7 +12,6 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/testpoint.h"
 #include "sites/site_defs.h"
 #include "sites/site_settings.h"
 #include "tracer/trace_clock.h"

@@ -6,7 +6,6 @@
 #include "base/linux/os_file.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_syscall.h"
-#include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
 #include "tracer/trace_name.h"

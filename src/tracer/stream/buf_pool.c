@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_thread.h"
-#include "base/testpoint.h"
 #include "traceformat/raw_layout.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
 #include "tracer/stream/thread_life.h"

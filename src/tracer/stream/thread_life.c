@@ -5,7 +5,7 @@
  */
 #include "tracer/stream/thread_life.h"
 
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
 #include "tracer/saver/saver.h"

@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
-#include "base/testpoint.h"
 #include "sites/call_sites.h"
 #include "tracer/recorder.h"
 

@@ -6,7 +6,7 @@
  */
 #include "api/export.h"
 #include "api/thread_state.h"
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/check.h"
-#include "base/testpoint.h"
 
 #include "tap.h"
 

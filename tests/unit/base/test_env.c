@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/env.h"
+#include "base/linux/os_process.h"
 
 #include "tap.h"
 

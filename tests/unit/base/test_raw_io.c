@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 
 #include "tap.h"
 

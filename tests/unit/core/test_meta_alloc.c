@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/meta_alloc.h"
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -4,7 +4,7 @@
  * is asked for memory or gets some: the test acts as another thread from within
  * these calls.
  */
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "core/central_list.h"
 #include "core/page_system.h"
 #include "core/page_heap.h"

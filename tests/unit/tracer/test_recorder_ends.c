@@ -5,7 +5,7 @@
  */
 #include "unit/tracer/recorder_test.h"
 
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "tracer/recording.h"
 
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include "unit/tracer/recorder_test.h"
 
 #include "base/linux/os_syscall.h"
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"
 

@@ -7,7 +7,7 @@
  */
 #include "unit/tracer/recorder_test.h"
 
-#include "base/testpoint.h"
+#include "base/check.h"
 #include "tracer/recorder.h"
 
 #include <pthread.h>

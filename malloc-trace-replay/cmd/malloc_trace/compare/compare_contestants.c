@@ -2,7 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 
 #include "base/check.h"
-#include "base/utf8.h"
+#include "base/fmt.h"
 #include "common/collections.h"
 #include "common/main.h"
 #include "common/shared_library.h"

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"

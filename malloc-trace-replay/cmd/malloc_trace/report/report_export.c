@@ -7,7 +7,7 @@
 #include "cmd/malloc_trace/report/report_export.h"
 
 #include "base/bits.h"
-#include "base/utf8.h"
+#include "base/fmt.h"
 #include "cmd/malloc_trace/report/report_labels.h"
 #include "cmd/malloc_trace/report/report_print.h"
 #include "common/collections.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/report_labels.h"
 
-#include "base/utf8.h"
+#include "base/fmt.h"
 #include "common/collections.h"
 
 #include <inttypes.h>

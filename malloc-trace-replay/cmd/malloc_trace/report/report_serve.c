@@ -9,7 +9,7 @@
 #include "cmd/malloc_trace/report/report_serve.h"
 
 #include "base/bits.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/malloc_trace/report/report_page.h"
 #include "cmd/malloc_trace/report/report_serve_request.h"
 #include "common/collections.h"

@@ -11,7 +11,7 @@
 #include "cmd/replay/feed/memory_room.h"
 
 #include "base/bits.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/input.h"
 #include "traceformat/proc_reader.h"
 

@@ -2,7 +2,7 @@
 #include "cmd/replay/run/around.h"
 
 #include "base/check.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/files.h"
 

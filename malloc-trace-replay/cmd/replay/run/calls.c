@@ -2,7 +2,7 @@
 #include "cmd/replay/run/calls.h"
 
 #include "base/bits.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "common/shared_library.h"
 #include "traceformat/trace_event.h"
 

@@ -2,7 +2,7 @@
 #include "cmd/replay/run/clock_probe.h"
 #include "base/atomic.h"
 #include "base/linux/os_syscall.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/replay/repeat.h"
 #include "common/child.h"
 

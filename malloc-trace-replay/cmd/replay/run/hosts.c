@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_thread.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/replay/run/around.h"
 #include "cmd/replay/run/recorded_clock.h"
 

@@ -7,7 +7,7 @@
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
 #include "base/lock.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
-#include "base/raw_io.h"
+#include "base/linux/os_file.h"
 #include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/exec.h"
 #include "cmd/replay/watch/measure.h"
