@@ -184,8 +184,8 @@ run sh -c 'printf x | "$0" compare -a glibc -a malloc-trace -n 4 --json j -- \
 skipped "a pipe" "its standard input cannot be read again"
 compare -- ./does status </dev/null
 skipped "one that fails" "it failed when it was recorded"
-compare -n 3 -- sh -c './does; sleep 6' </dev/null
-skipped "one that takes long" "three rounds of it would take longer than the"
+compare -n 3 -- sh -c './does; sleep 8' </dev/null
+skipped "one that takes long" "three rounds of it would take too long"
 cat >only.sh <<'END'
 case ${LD_PRELOAD-} in *libtcmalloc_minimal[-.]*) exit 3 ;; esac
 exec ./does

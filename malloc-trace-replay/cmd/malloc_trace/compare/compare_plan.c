@@ -142,10 +142,13 @@ static bool is_left_out(const struct comparison *c, size_t round, size_t trace,
 /* Least number of rounds in which the program is run, if in any: fewer say
    nothing of how sure their figures are. */
 enum { PROGRAM_LEAST_ROUNDS = 3 };
+/* Time that runs of the program may take even where replays take less. */
+#define PROGRAM_NS 30e9
 
-/* Decides whether the program is run in round ROUND: its runs take no longer
-   than the replays, and no fewer than PROGRAM_LEAST_ROUNDS rounds will be made
-   of it. Round 0 tells how long replays take. */
+/* Decides whether the program is run in round ROUND: its runs have as long as
+   all replays take, or PROGRAM_NS, spread evenly over the rounds, if that is
+   enough for PROGRAM_LEAST_ROUNDS rounds. Round 0 tells how long replays take.
+   */
 static bool program_fits(struct work *w, size_t round) {
     struct comparison *c = w->c;
     size_t contestants = compare_contestants_taking_part(&c->contestants);
@@ -158,15 +161,15 @@ static bool program_fits(struct work *w, size_t round) {
                         ? (double)w->r->program->recorded_ns
                         : (double)w->program_ns / (double)w->program_runs;
     double round_ns = run_ns * (double)contestants;
-    if (w->program_runs == 0 &&
-        round_ns * PROGRAM_LEAST_ROUNDS > replay_ns * (double)w->expected) {
-        c->program_skipped = "three rounds of it would take longer than the "
-                             "replays (--run-program)";
+    double allowed_ns = fmax(replay_ns * (double)w->expected, PROGRAM_NS);
+    double part = (double)(w->made + contestants * c->traces) /
+                  (double)(w->expected == 0 ? 1 : w->expected);
+    if (w->program_runs == 0 && round_ns * PROGRAM_LEAST_ROUNDS > allowed_ns) {
+        c->program_skipped = "three rounds of it would take too long "
+                             "(--run-program)";
         return false;
     }
-    return (double)w->program_ns + round_ns <=
-           (double)w->replays_ns +
-               replay_ns * (double)(contestants * c->traces);
+    return (double)w->program_ns + round_ns <= allowed_ns * fmin(part, 1);
 }
 
 /* Runs the program. One that failed under a contestant is not tried there

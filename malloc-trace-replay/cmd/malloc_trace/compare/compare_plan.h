@@ -32,8 +32,8 @@ struct compare_rounds {
  * disturbed them. false: a message was printed.
  *
  * The program is run under every contestant in as many rounds, spread evenly,
- * as take no longer than the replays; in none, and c->program_skipped says so,
- * where that would be fewer than three.
+ * as take no longer than the replays or 30 seconds; in none, and
+ * c->program_skipped says so, where that would be fewer than three.
  */
 bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r);
 
