@@ -61,6 +61,8 @@ static const struct {
      "run a program and record its memory requests", cmd_record},
     {"compare", "malloc-trace compare",
      "find the allocator that serves a program or traces best", cmd_compare},
+    {"gate", "malloc-trace gate",
+     "fail where a program asks for more memory than before", cmd_gate},
     {"info", "malloc-trace info", "print summaries of traces", cmd_info},
     {"report", "malloc-trace report", "tell which code allocates", cmd_report},
     {"dump", "malloc-trace dump", "print a trace, one line for each event",

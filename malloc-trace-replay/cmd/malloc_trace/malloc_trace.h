@@ -12,6 +12,7 @@ int cmd_annotate(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
+int cmd_gate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);

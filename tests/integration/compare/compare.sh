@@ -236,6 +236,21 @@ fails_with "counts that are not there" 1 "$malloc_trace" compare --against gone 
     p.p
 fails_with "counts of allocators" 2 "$malloc_trace" compare --against counts \
     -a glibc p.p
+fails_with "counts and a budget" 2 "$malloc_trace" compare --against counts \
+    --budget 'time<=2' p.p
+check "the same as a command" "$malloc_trace" gate --against counts p.p
+fails_with "which fails, too" 4 "$malloc_trace" gate --against counts q.p
+like "with its name" "$out" "^calls .*MORE"
+fails_with "it judges budgets" 4 "$malloc_trace" gate -q -a glibc -a $own -n 11 \
+    --budget 'peak_rss<=0.01' p.p
+like "and says so" "$out" "^budget peak_rss<=0.01: missed by $own"
+fails_with "it needs something to judge" 2 "$malloc_trace" gate p.p
+like "which it names" "$err" "no --save-baseline, --against or --budget given"
+fails_with "it makes no plans" 2 "$malloc_trace" gate --against counts --plan x \
+    p.p
+"$malloc_trace" compare --help >"$out"
+is "compare's help leaves them to it" "$(grep -cE -- \
+    '--(save-baseline|against|tolerance|budget) ' "$out")" 0
 for how in killed failing; do
     case $how in
     killed) want="ended by signal 9 .*" code='kill -9 $$' ;;

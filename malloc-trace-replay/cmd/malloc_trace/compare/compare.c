@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * malloc-trace compare: which allocator serves a program best, by how much, and
- * how sure that is. The command line, and the order of the steps.
+ * how sure that is; and malloc-trace gate, which fails where that is worse than
+ * it may be. The command lines, and the order of the steps.
  */
+#include "base/check.h"
 #include "base/clock.h"
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_gate.h"
@@ -38,6 +40,7 @@ struct request {
         has_budget, budget_strict, has_margin;
     bool is_command;
     bool is_gate; /* something may fail with TOOL_BUDGET */
+    bool is_gate_command;
     char **operand;
     int operands;
     char folder[PATH_MAX];
@@ -79,11 +82,22 @@ static char *quote_command_line(int argc, char **argv) {
     return fclose(f) == 0 ? text : NULL;
 }
 
-/* Reads the options. false: exit with the status in OPTIONS. */
-static bool parse_options(struct request *o, struct tool_opts *options,
-                          int argc, char **argv) {
+/* Room for all options and the empty row behind them. */
+enum { OPTIONS = 40 };
+
+static size_t add_rows(struct tool_opt *opts, size_t count,
+                       const struct tool_opt *rows, size_t n) {
+    TCM_ASSERT(count + n < OPTIONS);
+    memcpy(opts + count, rows, n * sizeof(*rows));
+    return count + n;
+}
+
+/* Appends the options of compare and gate to the COUNT in OPTS. Returns the new
+   count, as the two functions below do. */
+static size_t add_common_options(struct request *o, struct tool_opt *opts,
+                                 size_t count) {
     static const char *const threads[] = {"none", "real", "switch", NULL};
-    const struct tool_opt opts[] = {
+    const struct tool_opt rows[] = {
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
          .help = "an allocator and its environment; LIBRARY may be left out "
@@ -136,36 +150,44 @@ static bool parse_options(struct request *o, struct tool_opts *options,
                  "a twentieth of the calls of the largest, not of the largest "
                  "alone",
          .flag = &o->all_processes},
-        {.name = "run-program",
-         .rare = true,
-         .help = "run COMMAND itself under every allocator in each round. "
-                 "Default: in as many rounds as take no longer than the "
-                 "replays, if these are three or more",
-         .flag = &o->run_program},
-        {.name = "no-run-program",
-         .help = "run COMMAND once, to record it",
-         .flag = &o->no_run_program},
         {.name = "no-check",
          .rare = true,
          .help = "do not check first that the allocators handle blocks "
                  "correctly",
          .flag = &o->no_check},
-        {.name = "budget",
-         .value = "'METRIC<=RATIO,...'",
-         .help = "exit status 4 if an allocator is shown to take more than "
-                 "RATIO times as much as the baseline, 3 if that cannot be "
-                 "judged",
-         .take = take_budget,
-         .ctx = &o->budget,
-         .expects = "METRIC<=RATIO,... with time, wall, p999, peak_rss, "
-                    "avg_rss, frag, faults or huge",
-         .given = &o->has_budget},
-        {.name = "budget-strict",
-         .rare = true,
+        {.name = "merge",
          .help =
-             "exit status 4 also if no allocator is shown to take more, but "
-             "one is not shown to take less",
-         .flag = &o->budget_strict},
+             "read the results of the plans in the folders DIR and give the "
+             "verdict",
+         .flag = &o->merge},
+        {.name = "json",
+         .value = "FILE",
+         .help = "write the verdict as JSON (-: to standard output in place of "
+                 "the text)",
+         .text = &o->json},
+        {.name = "csv",
+         .value = "FILE",
+         .help = "write the figures of every run",
+         .text = &o->csv},
+        {.name = "html",
+         .value = "FILE",
+         .help = "write everything as a page",
+         .text = &o->html},
+    };
+    return add_rows(opts, count, rows, TCM_ARRAY_SIZE(rows));
+}
+
+static size_t add_compare_options(struct request *o, struct tool_opt *opts,
+                                  size_t count) {
+    const struct tool_opt rows[] = {
+        {.name = "run-program",
+         .help = "run COMMAND itself under every allocator in each round. "
+                 "Default: in as many rounds as take no longer than the "
+                 "replays or 30 s, if these are three or more",
+         .flag = &o->run_program},
+        {.name = "no-run-program",
+         .help = "run COMMAND once, to record it",
+         .flag = &o->no_run_program},
         {.name = "sweep",
          .value = "VARIABLE=VALUE,...",
          .help = "run every allocator with each value; several sweeps make all "
@@ -185,6 +207,23 @@ static bool parse_options(struct request *o, struct tool_opts *options,
          .count = &o->rounds.most_runs,
          .least = 1,
          .most = 100000000},
+        {.name = "plan",
+         .value = "DIR",
+         .help = "write the runs to DIR/jobs.txt, a command a line",
+         .text = &o->plan},
+        {.name = "job",
+         .value = "ID",
+         .help = "make one run of the plan in the folder DIR, as its jobs.txt "
+                 "has it",
+         .text = &o->job},
+    };
+    return add_rows(opts, count, rows, TCM_ARRAY_SIZE(rows));
+}
+
+/* HIDDEN: --help does not show them. */
+static size_t add_gate_options(struct request *o, struct tool_opt *opts,
+                               size_t count, bool hidden) {
+    const struct tool_opt rows[] = {
         {.name = "save-baseline",
          .rare = true,
          .value = "FILE",
@@ -203,41 +242,41 @@ static bool parse_options(struct request *o, struct tool_opts *options,
          .value = "P%",
          .help = "by how much a count may be larger (0.5 %)",
          .ratio = &o->tolerance},
-        {.name = "plan",
-         .rare = true,
-         .value = "DIR",
-         .help = "write the runs to DIR/jobs.txt, a command a line",
-         .text = &o->plan},
-        {.name = "merge",
-         .rare = true,
+        {.name = "budget",
+         .value = "'METRIC<=RATIO,...'",
+         .help = "exit status 4 if an allocator is shown to take more than "
+                 "RATIO times as much as the baseline, 3 if that cannot be "
+                 "judged",
+         .take = take_budget,
+         .ctx = &o->budget,
+         .expects = "METRIC<=RATIO,... with time, wall, p999, peak_rss, "
+                    "avg_rss, frag, faults or huge",
+         .given = &o->has_budget},
+        {.name = "budget-strict",
          .help =
-             "read the results of the plans in the folders DIR and give the "
-             "verdict",
-         .flag = &o->merge},
-        {.name = "job",
-         .rare = true,
-         .value = "ID",
-         .help = "make one run of the plan in the folder DIR, as its jobs.txt "
-                 "has it",
-         .text = &o->job},
-        {.name = "json",
-         .value = "FILE",
-         .help = "write the verdict as JSON (-: to standard output in place of "
-                 "the text)",
-         .text = &o->json},
-        {.name = "csv",
-         .value = "FILE",
-         .help = "write the figures of every run",
-         .text = &o->csv},
-        {.name = "html",
-         .value = "FILE",
-         .help = "write everything as a page",
-         .text = &o->html},
-        {0}};
-    const struct tool_command command = {
+             "exit status 4 also if no allocator is shown to take more, but "
+             "one is not shown to take less",
+         .flag = &o->budget_strict},
+    };
+    size_t end = add_rows(opts, count, rows, TCM_ARRAY_SIZE(rows));
+    for (; hidden && count < end; count++)
+        opts[count].help = NULL;
+    return end;
+}
+
+/* Reads the options. false: exit with the status in OPTIONS. */
+static bool parse_options(struct request *o, struct tool_opts *options,
+                          int argc, char **argv) {
+    struct tool_opt opts[OPTIONS] = {{0}};
+    size_t count = add_common_options(o, opts, 0);
+    if (!o->is_gate_command)
+        count = add_compare_options(o, opts, count);
+    count = add_gate_options(o, opts, count, !o->is_gate_command);
+    TCM_ASSERT(count < OPTIONS);
+    const struct tool_command compare = {
         .usage = "malloc-trace compare [OPTION]... FILE...\n"
                  "malloc-trace compare [OPTION]... -- COMMAND [ARGUMENT]...\n"
-                 "malloc-trace compare --merge DIR...",
+                 "malloc-trace compare [OPTION]... --merge DIR...",
         .about = "Say which allocator serves these traces best, by how much, "
                  "and how sure that is: replays them under every allocator, "
                  "again and again, in random order. With COMMAND it is "
@@ -245,15 +284,34 @@ static bool parse_options(struct request *o, struct tool_opts *options,
                  "its trace is compared.",
         .opts = opts,
         .quiet = "no report and no progress, only warnings and errors",
-        .notes = "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
-                 "runs are missing, a budget cannot be judged, or the "
-                 "comparison was interrupted; 4 a budget was missed.",
+        .notes = "Options of 'malloc-trace gate' are taken, too.\n"
+                 "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
+                 "runs are missing, or the comparison was interrupted.",
+        .stop_at_operand = o->is_command};
+    const struct tool_command gate = {
+        .usage = "malloc-trace gate --save-baseline FILE [OPTION]... "
+                 "[FILE... | -- COMMAND [ARGUMENT]...]\n"
+                 "malloc-trace gate --against FILE [OPTION]... "
+                 "[FILE... | -- COMMAND [ARGUMENT]...]\n"
+                 "malloc-trace gate --budget METRIC<=RATIO,... [OPTION]... "
+                 "[FILE... | -- COMMAND [ARGUMENT]... | --merge DIR...]",
+        .about = "Fail where a program asks for more memory than it did, or "
+                 "an allocator takes more than it may: compares counts that no "
+                 "machine or load changes with saved ones, or the figures of "
+                 "allocators with a budget.",
+        .opts = opts,
+        .quiet = "no report and no progress, only what is judged, warnings "
+                 "and errors",
+        .notes = "Exit status: 0 everything was judged and kept; 1 error, or "
+                 "COMMAND failed; 2 usage; 3 something cannot be judged; 4 a "
+                 "count is larger, or a budget is missed.",
         .stop_at_operand = o->is_command};
     o->sweeps = (struct tool_opt_list){.at = o->sweep,
                                        .room = TCM_ARRAY_SIZE(o->sweep)};
     o->knowns = (struct tool_opt_list){.at = o->known,
                                        .room = TCM_ARRAY_SIZE(o->known)};
-    return tool_opts_parse(options, &command, argc, argv);
+    return tool_opts_parse(options, o->is_gate_command ? &gate : &compare, argc,
+                           argv);
 }
 
 static bool parse_request(struct request *o, int argc, char **argv,
@@ -300,6 +358,21 @@ static bool parse_request(struct request *o, int argc, char **argv,
     }
     if (o->run_program && o->no_run_program) {
         (void)tool_usage_error("--run-program contradicts --no-run-program");
+        return false;
+    }
+    bool counts = o->save != NULL || o->against != NULL;
+    o->is_gate = counts || o->has_budget;
+    if (o->is_gate_command && !o->is_gate) {
+        (void)tool_usage_error("no --save-baseline, --against or --budget "
+                               "given");
+        return false;
+    }
+    if (counts && (o->has_budget || o->merge || o->plan != NULL ||
+                   o->c.contestants.count != 0)) {
+        (void)tool_usage_error("%s compares no allocators: it cannot be "
+                               "combined with -a, --budget, --merge or --plan",
+                               o->save != NULL ? "--save-baseline"
+                                               : "--against");
         return false;
     }
     if (o->budget_strict && !o->has_budget) {
@@ -574,19 +647,18 @@ static int merge_plans(struct request *o) {
     return report(o, missing != 0 ? TOOL_DAMAGED : TOOL_OK);
 }
 
-int cmd_compare(int argc, char **argv) {
+static int run_request(int argc, char **argv, bool is_gate_command) {
     static struct request o;
     int status;
+    o.is_gate_command = is_gate_command;
     if (!parse_request(&o, argc, argv, &status))
         return status;
+    /* budgets are judged by replays */
+    o.no_run_program = o.no_run_program || is_gate_command;
     tool_stop_catch();
     if (o.job != NULL)
         return compare_plan_run_job(o.operand[0], o.job);
     bool counts = o.save != NULL || o.against != NULL;
-    o.is_gate = counts || o.has_budget;
-    if (counts && (o.c.contestants.count != 0 || o.merge || o.plan != NULL))
-        return tool_usage_error("--save-baseline and --against compare no "
-                                "allocators");
     if (!o.merge && !counts && !choose_contestants(&o))
         return TOOL_USAGE;
     if (o.run_program && !compare_program_can_repeat())
@@ -600,4 +672,12 @@ int cmd_compare(int argc, char **argv) {
     free((char *)(uintptr_t)o.c.command);
     comparison_free(&o.c);
     return status;
+}
+
+int cmd_compare(int argc, char **argv) {
+    return run_request(argc, argv, false);
+}
+
+int cmd_gate(int argc, char **argv) {
+    return run_request(argc, argv, true);
 }
