@@ -536,7 +536,7 @@ static bool gather_traces(struct request *o, const char *folder,
     return true;
 }
 
-static int report(struct request *o, int status) {
+static int write_reports(struct request *o, int status) {
     struct comparison *c = &o->c;
     FILE *out = text_out(o);
     if (!compare_verdict_prepare(c))
@@ -602,7 +602,7 @@ static int run_comparison(struct request *o) {
     plan_program(o);
     if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
-    return report(o, c->interrupted ? TOOL_DAMAGED : traces_status(c));
+    return write_reports(o, c->interrupted ? TOOL_DAMAGED : traces_status(c));
 }
 
 static int make_plan(struct request *o) {
@@ -644,7 +644,7 @@ static int merge_plans(struct request *o) {
                                     o->baseline);
         }
     }
-    return report(o, missing != 0 ? TOOL_DAMAGED : TOOL_OK);
+    return write_reports(o, missing != 0 ? TOOL_DAMAGED : TOOL_OK);
 }
 
 static int run_request(int argc, char **argv, bool is_gate_command) {

@@ -118,9 +118,9 @@ static bool share_with(const struct comparison *c, size_t base, double *s) {
 
 /* Finds the middle of the program's figures with BASE, and the ratios of the
    rounds in which it ran under both. ROOM: for twice c->rounds figures. */
-static void measure(const struct comparison *c, size_t contestant, size_t base,
-                    enum compare_quantity q, double *room,
-                    struct compare_effect *e) {
+static void measure_effect(const struct comparison *c, size_t contestant,
+                           size_t base, enum compare_quantity q, double *room,
+                           struct compare_effect *e) {
     double *figure = room + c->rounds;
     size_t n = 0, figures = 0;
     for (size_t r = 1; r <= c->rounds; r++) {
@@ -147,8 +147,9 @@ static void measure(const struct comparison *c, size_t contestant, size_t base,
     TCM_ASSERT(range_is_ordered(&e->measured));
 }
 
-static bool predict(const struct comparison *c, size_t contestant, size_t base,
-                    enum compare_quantity q, struct compare_effect *e) {
+static bool predict_effect(const struct comparison *c, size_t contestant,
+                           size_t base, enum compare_quantity q,
+                           struct compare_effect *e) {
     struct compare_verdict v;
     if (!compare_verdict_between(c, contestant, base, metric_of(q), &v))
         return false;
@@ -174,7 +175,7 @@ bool compare_effect_of(const struct comparison *c, size_t contestant,
         return false;
     }
     bool good = true;
-    measure(c, contestant, base, q, room, e);
+    measure_effect(c, contestant, base, q, room, e);
     if (!isnan(e->base)) {
         e->share = replay_figure(c, base, q, room) / e->base;
     } else if (q == COMPARE_CPU) {
@@ -187,7 +188,7 @@ bool compare_effect_of(const struct comparison *c, size_t contestant,
     if (e->share > 1) /* replays that take more than the program */
         e->share = 1;
     TCM_ASSERT(isnan(e->share) || (e->share >= 0 && e->share <= 1));
-    return good && predict(c, contestant, base, q, e);
+    return good && predict_effect(c, contestant, base, q, e);
 }
 
 bool compare_effect_is_contradicted(const struct compare_effect *e) {

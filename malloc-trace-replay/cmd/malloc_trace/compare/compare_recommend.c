@@ -85,9 +85,9 @@ static const char *name_of(const struct comparison *c, size_t i) {
     return compare_contestant_shown(&c->contestants.list[i]);
 }
 
-static void append(char *text, size_t size, const char *fmt, ...)
+static void append_text(char *text, size_t size, const char *fmt, ...)
     TCM_PRINTF(3, 4);
-static void append(char *text, size_t size, const char *fmt, ...) {
+static void append_text(char *text, size_t size, const char *fmt, ...) {
     size_t n = strlen(text);
     va_list ap;
     va_start(ap, fmt);
@@ -100,21 +100,21 @@ static void append_change(char *text, size_t size,
                           const struct compare_range *r, const char *what) {
     double percent = 100 * fabs(1 - r->ratio);
     if (percent < 0.05 || (r->low <= 1 && r->high >= 1))
-        append(text, size, "as much %s", what);
+        append_text(text, size, "as much %s", what);
     else
-        append(text, size, "about %.*f %% %s %s", percent < 9.95 ? 1 : 0,
-               percent, r->ratio < 1 ? "less" : "more", what);
+        append_text(text, size, "about %.*f %% %s %s", percent < 9.95 ? 1 : 0,
+                    percent, r->ratio < 1 ? "less" : "more", what);
 }
 
 /* Appends what a contestant brings: "the program takes about 12 % less time,
    about 3 % more memory". */
 static void append_prospect(char *text, size_t size,
                             const struct compare_prospect *p) {
-    append(text, size, "%s ", p->share_assumed ? "malloc" : "the program");
-    append(text, size, "takes ");
+    append_text(text, size, "%s ", p->share_assumed ? "malloc" : "the program");
+    append_text(text, size, "takes ");
     append_change(text, size, &p->time, "time");
     if (p->memory.has_interval) {
-        append(text, size, ", ");
+        append_text(text, size, ", ");
         append_change(text, size, &p->memory, "memory");
     }
 }
@@ -125,23 +125,23 @@ static void append_runner_up(const struct comparison *c,
                              const struct compare_prospect *p) {
     const char *name = name_of(c, r->runner_up);
     if (p->time.low > 1 || p->time.high < 1) {
-        append(r->text, sizeof(r->text), " %s is not told apart from it.",
-               name);
+        append_text(r->text, sizeof(r->text), " %s is not told apart from it.",
+                    name);
         return;
     }
-    append(r->text, sizeof(r->text), " %s is as fast", name);
+    append_text(r->text, sizeof(r->text), " %s is as fast", name);
     if (p->memory.has_interval) {
-        append(r->text, sizeof(r->text), ", with ");
+        append_text(r->text, sizeof(r->text), ", with ");
         append_change(r->text, sizeof(r->text), &p->memory, "memory");
     }
-    append(r->text, sizeof(r->text), ".");
+    append_text(r->text, sizeof(r->text), ".");
 }
 
 /* Appends that runs of the program contradict the replays. */
 static void append_basis(struct compare_recommendation *r, bool contradicted) {
     if (contradicted)
-        append(r->text, sizeof(r->text),
-               " Runs of the program decide that; the replays differ.");
+        append_text(r->text, sizeof(r->text),
+                    " Runs of the program decide that; the replays differ.");
 }
 
 /* --- The answer ----------------------------------------------------------- */
@@ -184,8 +184,8 @@ static void advise_to_stay(const struct comparison *c,
     if (trade != SIZE_MAX && !may) {
         snprintf(r->reason, sizeof(r->reason), "with %s ", name_of(c, trade));
         append_prospect(r->reason, sizeof(r->reason), &all[trade]);
-        append(r->reason, sizeof(r->reason),
-               ", which loses more than it gains");
+        append_text(r->reason, sizeof(r->reason),
+                    ", which loses more than it gains");
     } else {
         snprintf(r->reason, sizeof(r->reason),
                  "nothing is shown to gain %g %% of %s time or %g %% of its "
@@ -199,9 +199,9 @@ static void advise_to_stay(const struct comparison *c,
              name_of(c, c->baseline), r->reason);
     if (may) {
         r->runner_up = best;
-        append(r->text, sizeof(r->text),
-               " %s may gain that, and is not told apart from %s.",
-               name_of(c, best), name_of(c, c->baseline));
+        append_text(r->text, sizeof(r->text),
+                    " %s may gain that, and is not told apart from %s.",
+                    name_of(c, best), name_of(c, c->baseline));
     }
     for (size_t i = 0; i < c->contestants.count; i++)
         contradicted = contradicted || all[i].contradicted;
