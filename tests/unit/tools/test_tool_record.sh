@@ -96,17 +96,8 @@ like "no trace is a warning" "$err" "warning: no trace was written: true: "
 like "of a name with %p: perhaps it made no request" "$err" \
     "it made no memory request, for which a name with %p gets no file"
 run "$malloc_trace" record -o %%p true
-like "of another name: the message above" "$err" "recorder or loader above"
-echo 'int main(void) { return 0; }' >static.c
-if run ${CC:-cc} -static -o static static.c; then
-    run "$malloc_trace" record ./static
-    like "a static program is recognised" "$err" "statically linked"
-    run env PATH="$work:$PATH" "$malloc_trace" record static
-    like "found through PATH too" "$err" "statically linked"
-else
-    skip "a static program is recognised" "no static C library"
-    skip "found through PATH too" "no static C library"
-fi
+like "of another name: the library can be preloaded" "$err" \
+    "the library can be preloaded into its file"
 cat >own.c <<'END'
 #include <stddef.h>
 static char heap[1 << 16];
@@ -120,23 +111,117 @@ END
 if run ${CC:-cc} -w -fno-builtin -o own own.c; then
     run "$malloc_trace" record ./own
     like "a program with its own malloc" "$err" "has its own malloc"
+    like "of which a line warns before it starts" "$err" \
+        "warning: ./own has an allocator of its own \(malloc\), whose blocks"
 fi
+
+# --- Before the start -----------------------------------------------------
+# refused WHAT WHY [OPTION]... PROGRAM : is not started, for the reason WHY
+refused() {
+    refused_what=$1
+    refused_why=$2
+    shift 2
+    fails_with "$refused_what is not started" 1 "$malloc_trace" record "$@"
+    like "for its reason" "$err" "record: cannot .*$refused_why.*--anyway\$"
+    is "in one line" "$(wc -l <"$err" | tr -d ' ') $(wc -c <"$out")" "1 0"
+}
+
+echo 'int puts(const char *); int main(void) { return puts("ran") < 0; }' \
+    >static.c
+if run ${CC:-cc} -static -o static static.c; then
+    refused "a static program" "statically linked.*doc/extension" ./static
+    fails_with "one that is found through PATH, too" 1 \
+        env PATH="$work:$PATH" "$malloc_trace" record static
+    like "is static" "$err" "cannot record static: its file is statically"
+    check "--anyway starts it" "$malloc_trace" record --anyway ./static
+    is "to its end" "$(cat "$out")" ran
+    like "with the reason for no trace" "$err" \
+        "no trace was written: ./static: its file is statically linked"
+    printf '#!%s/static\n' "$here" >script && chmod +x script
+    refused "a script with a static interpreter" \
+        "which $here/static runs: its file is statically linked" ./script
+    printf '#!/usr/bin/env -S X=1 ./static\n' >script
+    refused "one that env starts" "statically linked" ./script
+    cat >rust.c <<'END'
+const char *volatile place = "/rustc/0123/library/core/src/panicking.rs";
+int main(void) { return *place == 0; }
+END
+    run ${CC:-cc} -static -o rust rust.c
+    refused "a static Rust program" "Rust program.*ends in -gnu" ./rust
+    cat >linked.c <<'END'
+const char *volatile variable = "TCMALLOC_TRACE_OUTPUT";
+int main(void) { return *variable == 0; }
+END
+    run ${CC:-cc} -static -o linked linked.c
+    check "one that is linked with the recorder starts" \
+        "$malloc_trace" record ./linked
+    cat >go.c <<'END'
+__attribute__((section(".go.buildinfo"))) char info[16] = "\xff Go buildinf:";
+int main(void) { return 0; }
+END
+    run ${CC:-cc} -static -o go go.c
+    refused "a static Go program" "Go program.*pprof" ./go
+else
+    skip "a static program is not started" "no static C library"
+fi
+loader=$(find /lib64 /lib -maxdepth 1 -name 'ld-linux-*.so.*' 2>/dev/null |
+    head -n 1)
+if [ -n "$loader" ] && run "$loader" /bin/true; then
+    check "the loader itself starts" "$malloc_trace" record "$loader" /bin/true
+fi
+# foreign NAME CLASS MACHINE : a header of ELF, class and machine in octal
+foreign() {
+    printf '\177ELF\'"$2"'\1\1\0\0\0\0\0\0\0\0\0\2\0\'"$3"'\0\1\0\0\0' >"$1"
+    dd if=/dev/zero bs=100 count=1 2>/dev/null >>"$1"
+    chmod +x "$1"
+}
+foreign foreign 002 363
+refused "a program of another machine" "another architecture" ./foreign
+foreign short 001 003
+refused "one of 32 bits" "another architecture" ./short
 cp "$(command -v cat)" setuid_cat && chmod u+s setuid_cat
-run "$malloc_trace" record ./setuid_cat </dev/null
-like "so is a setuid one" "$err" "setuid or setgid"
-is "nothing was written" "$(ls ./*.lz4 2>/dev/null)" ""
+check "a setuid program that gains no rights starts" \
+    "$malloc_trace" record ./setuid_cat </dev/null
+other=$(command -v su || echo none)
+if [ "$(id -u)" = 0 ]; then
+    chown 1 setuid_cat && chmod u+s setuid_cat
+    other=./setuid_cat
+fi
+if [ -u "$other" ] && ! grep -q '^NoNewPrivs:.*1' /proc/self/status; then
+    refused "one that gains rights" "setuid or setgid.*record a copy" "$other"
+else
+    skip "one that gains rights is not started" "no setuid program"
+fi
+for name in je_malloc _rjem_malloc mi_malloc sn_malloc tc_malloc mallctl; do
+    echo "int $name(void) { return 0; } int main(void) { return $name(); }" \
+        >own.c
+    run ${CC:-cc} -o "own_$name" own.c
+    check "a program with $name starts" "$malloc_trace" record "./own_$name"
+    like "after a warning" "$err" "warning: .*has an allocator of its own"
+done
+is "no other program has a warning of that kind" \
+    "$("$malloc_trace" record -o %%p true 2>&1 | grep -c 'of its own (')" 0
 
 # An output that cannot be made is not the fault of the command.
-run "$malloc_trace" record -o "$work/none/t" true
-like "a folder that is not there" "$err" \
-    "no trace was written: $work/none: No such file or directory$"
+refused "to a folder that is not there: it" \
+    "output: $work/none: No such file or directory; name another with -o" \
+    -o "$work/none/t" sh -c 'echo ran'
+is "nothing is guessed" "$(grep -c static "$err")" 0
+check "--anyway starts it" "$malloc_trace" record --anyway -o "$work/none/t" true
+like "with the reason for no trace" "$err" \
+    "no trace was written: $work/none: No such file or directory\$"
+refused "to a folder: it" "output: $work: Is a directory" -o "$work" true
+check "a folder that depends on the process may be there" \
+    "$malloc_trace" record -o "$work/%e/t" true
+check "a device is no folder" "$malloc_trace" record -o /dev/null true
+ln -s none/t dangling
+check "nor is a link" "$malloc_trace" record -o dangling true
 if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod 555 locked
-    run "$malloc_trace" record -o locked/t true
-    like "one that cannot be written to" "$err" \
-        "no trace was written: .*/locked: Permission denied$"
+    refused "to a folder that cannot be written to: it" \
+        "output: .*/locked: Permission denied" -o locked/t true
 fi
-is "nothing is guessed" "$(grep -c static "$err")" 0
+is "nothing was written" "$(find . -name '*.lz4')" ""
 
 # --- The summary ----------------------------------------------------------
 unset MALLOC_TRACE_LIBRARY

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/record/record_program.h"
 #include "cmd/malloc_trace/record/record_report.h"
 #include "common/child.h"
 #include "common/control_client.h"
@@ -228,6 +229,7 @@ struct run {
     bool free_sites;
     bool check_frees;
     struct record_times times;
+    bool anyway; /* also if the program or the output has an obstacle */
 };
 
 /* Sets the environment of the command, in the child. */
@@ -299,13 +301,40 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
+/* Examines the program of R and the output. Returns TOOL_OK if the command may
+   start, else the exit status, after a message. */
+static int examine(const struct run *r, struct record_program *program,
+                   const char *library, const char *pattern) {
+    record_program_examine(program, r->command[0], library);
+    if (*program->path == '\0')
+        return TOOL_OK; /* the start fails */
+    if (program->obstacle != NULL && !r->anyway) {
+        record_program_refuse(program);
+        return TOOL_FAILED;
+    }
+    const char *place = r->anyway ? NULL : record_report_bad_output(pattern);
+    if (place != NULL) {
+        tool_error("cannot make the output: %s: %s; name another with -o, or "
+                   "run it with --anyway",
+                   place, strerror(errno));
+        return TOOL_FAILED;
+    }
+    record_program_caution(program);
+    return TOOL_OK;
+}
+
 /* Records the command of R. FILE: of option -o, or NULL. Returns the exit
    status. */
 static int record(struct run *r, const char *file) {
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
+    static struct record_program program;
     int status = 0, exit_status;
-    if (!make_pattern(pattern, file, r->command[0]) || !find_library(library) ||
-        !tool_preload_link(library, link))
+    if (!make_pattern(pattern, file, r->command[0]) || !find_library(library))
+        return TOOL_FAILED;
+    exit_status = examine(r, &program, library, pattern);
+    if (exit_status != TOOL_OK)
+        return exit_status;
+    if (!tool_preload_link(library, link))
         return TOOL_FAILED;
     r->library = library;
     r->pattern = pattern;
@@ -317,7 +346,7 @@ static int record(struct run *r, const char *file) {
         return TOOL_FAILED;
     }
     if (ran)
-        record_report_after(report, r->command[0]);
+        record_report_after(report, &program);
     record_report_free(report);
     if (!ran)
         return exit_status;
@@ -362,6 +391,11 @@ int cmd_record(int argc, char **argv) {
         {.name = "check-frees",
          .help = "check each free for errors, which report --errors prints",
          .flag = &r.check_frees},
+        {.name = "anyway",
+         .help = "run COMMAND even if no trace can come of it: it is "
+                 "statically linked, setuid or of another architecture, or "
+                 "the output cannot be made",
+         .flag = &r.anyway},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...",
@@ -371,7 +405,8 @@ int cmd_record(int argc, char **argv) {
         .notes =
             "The exit status is COMMAND's; a signal that kills COMMAND "
             "kills this program too. 1: the recording library is "
-            "missing; 2: wrong command line; 126: COMMAND cannot be run; "
+            "missing, or COMMAND or the output needs --anyway; 2: wrong "
+            "command line; 126: COMMAND cannot be run; "
             "127: COMMAND is not found.\n"
             "Environment: MALLOC_TRACE_LIBRARY, a recording library to use "
             "instead of the one that was built or installed with this "

@@ -14,7 +14,6 @@
 #include "model/info.h"
 #include "traceformat/compress.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -369,182 +368,27 @@ static const char *short_name(const char *name) {
 
 /* --- Reasons for no events or no trace ------------------------------------ */
 
-/* Stores the file that execvp would run. false: there is none. */
-static bool find_in_path(const char *command, char path[PATH_MAX]) {
-    if (strchr(command, '/') != NULL) {
-        snprintf(path, PATH_MAX, "%s", command);
-        return true;
-    }
-    const char *list = getenv("PATH");
-    if (list == NULL)
-        list = "/bin:/usr/bin";
-    for (;;) {
-        size_t length = strcspn(list, ":");
-        int n = length == 0 ? snprintf(path, PATH_MAX, "%s", command)
-                            : snprintf(path, PATH_MAX, "%.*s/%s", (int)length,
-                                       list, command);
-        struct stat st;
-        if (n > 0 && n < PATH_MAX && stat(path, &st) == 0 &&
-            S_ISREG(st.st_mode) && access(path, X_OK) == 0)
-            return true;
-        if (list[length] == '\0')
-            return false;
-        list += length + 1;
-    }
-}
-
-enum elf_kind {
-    ELF_NONE,
-    ELF_OTHER,
-    ELF_STATIC,
-    ELF_OTHER_LIBC,
-    ELF_OWN_MALLOC,
-    ELF_DYNAMIC
-};
-
-/* Most symbols that are searched. */
-#define SYMBOLS_MAX 1000000u
-
-#if defined(__x86_64__)
-#define OWN_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define OWN_MACHINE EM_AARCH64
-#else
-#define OWN_MACHINE EM_NONE
-#endif
-
-static bool read_at(int fd, uint64_t at, void *out, size_t n) {
-    return (off_t)at >= 0 && pread(fd, out, n, (off_t)at) == (ssize_t)n;
-}
-
-/* Tells whether SYMBOL is a malloc that the executable exports, which the
-   loader finds before that of any library. */
-static bool is_malloc(int fd, const Elf64_Sym *symbol,
-                      const Elf64_Shdr *strings) {
-    char name[7];
-    return symbol->st_shndx != SHN_UNDEF &&
-           ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           read_at(fd, strings->sh_offset + symbol->st_name, name,
-                   sizeof(name)) &&
-           memcmp(name, "malloc", sizeof(name)) == 0;
-}
-
-static bool has_malloc(int fd, const Elf64_Ehdr *head) {
-    Elf64_Shdr section, strings;
-    Elf64_Sym symbol[64];
-    for (unsigned i = 0; i < head->e_shnum; i++) {
-        if (!read_at(fd, head->e_shoff + (uint64_t)i * sizeof(section),
-                     &section, sizeof(section)))
-            return false;
-        if (section.sh_type != SHT_DYNSYM ||
-            !read_at(
-                fd, head->e_shoff + (uint64_t)section.sh_link * sizeof(strings),
-                &strings, sizeof(strings)))
-            continue;
-        uint64_t count = section.sh_size / sizeof(symbol[0]);
-        for (uint64_t k = 0; k < count && k < SYMBOLS_MAX;) {
-            uint64_t n = count - k < TCM_ARRAY_SIZE(symbol)
-                             ? count - k
-                             : TCM_ARRAY_SIZE(symbol);
-            if (!read_at(fd, section.sh_offset + k * sizeof(symbol[0]), symbol,
-                         (size_t)n * sizeof(symbol[0])))
-                return false;
-            for (uint64_t m = 0; m < n; m++)
-                if (is_malloc(fd, &symbol[m], &strings))
-                    return true;
-            k += n;
-        }
-    }
-    return false;
-}
-
-/* Tells whether the loader named in PART belongs to another C library than the
-   recording library does. */
-static bool is_other_loader(int fd, const Elf64_Phdr *part) {
-    char path[256];
-    size_t n = part->p_filesz < sizeof(path) ? (size_t)part->p_filesz : 0;
-    if (n == 0 || !read_at(fd, part->p_offset, path, n) || path[n - 1] != '\0')
-        return false;
-    return strstr(path, "ld-linux") == NULL;
-}
-
-static enum elf_kind kind_of(int fd) {
-    Elf64_Ehdr head;
-    ssize_t n = pread(fd, &head, sizeof(head), 0);
-    if (n < EI_NIDENT || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-        return ELF_NONE;
-    if (n < (ssize_t)sizeof(head) || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_machine != OWN_MACHINE)
-        return ELF_OTHER;
-    for (unsigned i = 0; i < head.e_phnum; i++) {
-        Elf64_Phdr part;
-        off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
-        if (at < 0 || pread(fd, &part, sizeof(part), at) != sizeof(part))
-            return ELF_OTHER;
-        if (part.p_type == PT_INTERP && is_other_loader(fd, &part))
-            return ELF_OTHER_LIBC;
-        if (part.p_type == PT_INTERP)
-            return has_malloc(fd, &head) ? ELF_OWN_MALLOC : ELF_DYNAMIC;
-    }
-    return ELF_STATIC;
-}
-
-/* Returns the kind of the executable PATH; for a script, of its interpreter. */
-static enum elf_kind kind_behind(const char *path) {
-    char line[256];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ELF_NONE;
-    enum elf_kind kind = kind_of(fd);
-    ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
-    close(fd);
-    if (kind != ELF_NONE || n < 3 || line[0] != '#' || line[1] != '!')
-        return kind;
-    line[n] = '\0';
-    char *name = line + 2 + strspn(line + 2, " \t");
-    name[strcspn(name, " \t\r\n")] = '\0';
-    fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        kind = kind_of(fd);
-        close(fd);
-    }
-    return kind == ELF_DYNAMIC ? kind : ELF_NONE;
-}
-
-static const char *why(const char *command, bool nothing_written,
+static const char *why(const struct record_program *p, bool nothing_written,
                        bool per_process) {
-    char path[PATH_MAX];
-    struct stat st;
-    if (!find_in_path(command, path) || stat(path, &st) != 0)
-        return "it is static, setuid, or has its own allocator";
-    if ((st.st_mode & S_ISUID) != 0 ||
-        ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0))
-        return "its file is setuid or setgid: the loader preloads no library, "
-               "and the recorder ignores the environment";
-    enum elf_kind kind = kind_behind(path);
-    if (kind == ELF_STATIC)
-        return "its file is statically linked: no library can be preloaded";
-    if (kind == ELF_OTHER)
-        return "its file is for another architecture than the library";
-    if (kind == ELF_OTHER_LIBC)
-        return "its file uses another C library than glibc";
-    if (kind == ELF_OWN_MALLOC)
+    if (p->obstacle != NULL)
+        return p->obstacle;
+    if (p->allocator != NULL && strcmp(p->allocator, "malloc") == 0)
         return "its file has its own malloc, which takes precedence over that "
                "of a preloaded library";
-    if (kind == ELF_DYNAMIC && nothing_written)
+    if (p->takes_library && nothing_written)
         return per_process
                    ? "it made no memory request, for which a name with %p gets "
-                     "no file, or see the message of the recorder or loader"
-                   : "see the message of the recorder or loader above: its "
-                     "file would load the library";
+                     "no file, or the library failed to load or to write, "
+                     "which a message on stderr then tells"
+                   : "the library can be preloaded into its file; where it "
+                     "fails to load or to write, a message on stderr tells";
     return "perhaps it is static or setuid, has its own allocator, made no "
            "memory request, or unset LD_PRELOAD";
 }
 
-/* Returns a reason for a trace without events, from the executable of
-   COMMAND. */
-static const char *record_why_no_events(const char *command) {
-    return why(command, false, false);
+/* Returns a reason for a trace without events of the program P. */
+static const char *record_why_no_events(const struct record_program *p) {
+    return why(p, false, false);
 }
 
 /* Tells whether PATTERN has %p, so that each process gets a file, at its first
@@ -558,30 +402,77 @@ static bool is_per_process(const char *pattern) {
     return false;
 }
 
-/* Returns a reason why COMMAND left no trace under PATTERN. A program that
-   loads the library writes a trace even without requests, unless the pattern
-   has %p, or the recorder prints why not. */
-static const char *record_why_no_trace(const char *command,
+/* Returns a reason why the program P left no trace under PATTERN. A program
+   that loads the library writes a trace even without requests, unless the
+   pattern has %p, or the recorder prints why not. */
+static const char *record_why_no_trace(const struct record_program *p,
                                        const char *pattern) {
-    return why(command, true, is_per_process(pattern));
+    return why(p, true, is_per_process(pattern));
+}
+
+/* Stores the folder of the absolute PATTERN. false: it depends on the
+   process. */
+static bool find_folder(const char *pattern, char folder[PATH_MAX]) {
+    const char *slash = strrchr(pattern, '/');
+    size_t n = 0;
+    for (const char *p = pattern; slash != NULL && p < slash; p++) {
+        if (*p == '%' && *++p != '%')
+            return false;
+        if (n + 2 < PATH_MAX)
+            folder[n++] = *p;
+    }
+    if (n == 0)
+        folder[n++] = '/';
+    folder[n] = '\0';
+    return true;
 }
 
 /* Returns the folder of PATTERN if no trace can be made or found there; errno
    tells why. NULL: it can, or the folder depends on the process. */
 static const char *record_why_no_folder(const char *pattern) {
     static char folder[PATH_MAX];
-    const char *slash = strrchr(pattern, '/');
+    return !find_folder(pattern, folder) ||
+                   access(folder, R_OK | W_OK | X_OK) == 0
+               ? NULL
+               : folder;
+}
+
+/* Stores PATTERN as a name. false: it depends on the process. */
+static bool plain_name(const char *pattern, char name[PATH_MAX]) {
     size_t n = 0;
-    for (const char *p = pattern; slash != NULL && p < slash; p++) {
-        if (*p == '%' && *++p != '%')
-            return NULL;
-        if (n + 2 < sizeof(folder))
-            folder[n++] = *p;
+    for (const char *p = pattern; *p != '\0' && n + 1 < PATH_MAX; p++) {
+        if (p[0] == '%' && (p[1] == 'p' || p[1] == 'e'))
+            return false;
+        name[n++] = *p;
+        p += p[0] == '%' && p[1] == '%';
     }
-    if (n == 0)
-        folder[n++] = '/';
-    folder[n] = '\0';
-    return access(folder, R_OK | W_OK | X_OK) == 0 ? NULL : folder;
+    name[n] = '\0';
+    return true;
+}
+
+const char *record_report_bad_output(const char *pattern) {
+    static char name[PATH_MAX], target[PATH_MAX];
+    struct stat st;
+    if (plain_name(pattern, name)) {
+        if (stat(name, &st) == 0) {
+            errno = EISDIR;
+            if (S_ISDIR(st.st_mode))
+                return name;
+            if (!S_ISREG(st.st_mode))
+                return access(name, W_OK) == 0 ? NULL : name;
+        }
+        /* the file that a link points to is replaced, in its own folder */
+        if (lstat(name, &st) == 0 && S_ISLNK(st.st_mode)) {
+            if (realpath(name, target) == NULL)
+                return NULL;
+            *strrchr(target, '/') = '\0';
+            return access(*target == '\0' ? "/" : target, W_OK | X_OK) == 0
+                       ? NULL
+                       : target;
+        }
+    }
+    return !find_folder(pattern, name) || access(name, W_OK | X_OK) == 0 ? NULL
+                                                                         : name;
 }
 
 /* --- Summary ------------------------------------------------------------ */
@@ -712,7 +603,8 @@ static void print_list(const struct record_report *r, uint64_t events,
     print_account(r);
 }
 
-static void print_all(const struct record_report *r, const char *command) {
+static void print_all(const struct record_report *r,
+                      const struct record_program *program) {
     uint64_t events = 0;
     bool unknown = false;
     for (size_t i = 0; i < r->count; i++) {
@@ -725,7 +617,7 @@ static void print_all(const struct record_report *r, const char *command) {
         const struct trace *t = &r->traces[i];
         if (t->counted && t->events == 0) {
             tool_warn("%s holds no events: %s", short_name(t->name),
-                      record_why_no_events(command));
+                      record_why_no_events(program));
             break;
         }
     }
@@ -734,7 +626,8 @@ static void print_all(const struct record_report *r, const char *command) {
     print_next(r->traces[0].name);
 }
 
-void record_report_after(struct record_report *r, const char *command) {
+void record_report_after(struct record_report *r,
+                         const struct record_program *program) {
     if (!walk(r, add_trace))
         tool_warn("out of memory: not all traces are listed");
     for (size_t i = 1; i < r->known_count; i++)
@@ -743,7 +636,7 @@ void record_report_after(struct record_report *r, const char *command) {
         qsort(r->traces, r->count, sizeof(*r->traces), by_size);
         for (size_t i = 1; i < r->count; i++)
             TCM_ASSERT(by_size(&r->traces[i - 1], &r->traces[i]) <= 0);
-        print_all(r, command);
+        print_all(r, program);
         return;
     }
     struct stat st;
@@ -764,6 +657,6 @@ void record_report_after(struct record_report *r, const char *command) {
     if (folder != NULL)
         tool_warn("no trace was written: %s: %s", folder, strerror(errno));
     else
-        tool_warn("no trace was written: %s: %s", command,
-                  record_why_no_trace(command, r->pattern));
+        tool_warn("no trace was written: %s: %s", program->command,
+                  record_why_no_trace(program, r->pattern));
 }

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every offset in a file is checked: a file that is no well-formed ELF file has
+ * no obstacle, and the command runs.
+ */
+#include "cmd/malloc_trace/record/record_program.h"
+
+#include "common/main.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* Larger files are not examined. */
+#define FILE_MOST ((off_t)1 << 30)
+
+/* Scripts whose interpreters are scripts, as deep as the kernel follows
+   them. */
+#define SCRIPTS_MOST 5
+
+/* --- Files --------------------------------------------------------------- */
+
+struct file_bytes {
+    const unsigned char *at; /* NULL: the file cannot be read */
+    size_t size;
+    const Elf64_Ehdr *elf; /* NULL: no ELF file */
+};
+
+/* Returns BYTES bytes at OFFSET, aligned to ALIGN; NULL: the file has none
+   there. */
+static const void *bytes_at(const struct file_bytes *f, uint64_t offset,
+                            uint64_t bytes, size_t align) {
+    return offset <= f->size && bytes <= f->size - offset && offset % align == 0
+               ? f->at + offset
+               : NULL;
+}
+
+/* Reads the file PATH. */
+static void load_file(struct file_bytes *f, const char *path) {
+    struct stat st;
+    unsigned char *to = NULL;
+    *f = (struct file_bytes){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        st.st_size <= FILE_MOST)
+        to = malloc((size_t)st.st_size);
+    ssize_t n = 1;
+    while (to != NULL && n > 0 && f->size < (size_t)st.st_size) {
+        n = read(fd, to + f->size, (size_t)st.st_size - f->size);
+        f->size += n > 0 ? (size_t)n : 0;
+    }
+    close(fd);
+    f->at = to;
+    f->elf = bytes_at(f, 0, sizeof(*f->elf), 8);
+    if (f->elf != NULL && memcmp(f->elf->e_ident, ELFMAG, SELFMAG) != 0)
+        f->elf = NULL;
+}
+
+static void unload_file(struct file_bytes *f) {
+    free((void *)(uintptr_t)f->at);
+    *f = (struct file_bytes){0};
+}
+
+static bool holds(const struct file_bytes *f, const char *text) {
+    return memmem(f->at, f->size, text, strlen(text)) != NULL;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Stores the file that execvp would run. false: there is none. */
+static bool find_in_path(const char *command, char path[PATH_MAX]) {
+    if (strchr(command, '/') != NULL) {
+        snprintf(path, PATH_MAX, "%s", command);
+        return true;
+    }
+    const char *list = getenv("PATH");
+    if (list == NULL)
+        list = "/bin:/usr/bin";
+    for (;;) {
+        size_t length = strcspn(list, ":");
+        int n = length == 0 ? snprintf(path, PATH_MAX, "%s", command)
+                            : snprintf(path, PATH_MAX, "%.*s/%s", (int)length,
+                                       list, command);
+        struct stat st;
+        if (n > 0 && n < PATH_MAX && stat(path, &st) == 0 &&
+            S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+            return true;
+        if (list[length] == '\0')
+            return false;
+        list += length + 1;
+    }
+}
+
+/* Stores the interpreter that the script F names in its first line; that of
+   "env NAME" is NAME's file. false: F is no script. */
+static bool find_interpreter(const struct file_bytes *f, char path[PATH_MAX]) {
+    char line[256], *rest = NULL;
+    size_t n = f->size < sizeof(line) ? f->size : sizeof(line) - 1;
+    if (f->at == NULL || n < 3 || memcmp(f->at, "#!", 2) != 0)
+        return false;
+    memcpy(line, f->at + 2, n - 2);
+    line[n - 2] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    const char *name = strtok_r(line, " \t", &rest);
+    if (name == NULL)
+        return false;
+    snprintf(path, PATH_MAX, "%s", name);
+    if (strcmp(base_name(name), "env") != 0)
+        return true;
+    do
+        name = strtok_r(NULL, " \t", &rest);
+    while (name != NULL && (*name == '-' || strchr(name, '=') != NULL));
+    char found[PATH_MAX];
+    if (name != NULL && find_in_path(name, found))
+        memcpy(path, found, strlen(found) + 1);
+    return true;
+}
+
+/* --- ELF ----------------------------------------------------------------- */
+
+static const Elf64_Phdr *segment_of(const struct file_bytes *f, uint32_t type) {
+    const Elf64_Ehdr *head = f->elf;
+    const Elf64_Phdr *p =
+        bytes_at(f, head->e_phoff, head->e_phnum * sizeof(*p), 8);
+    for (unsigned i = 0; p != NULL && i < head->e_phnum; i++)
+        if (p[i].p_type == type)
+            return &p[i];
+    return NULL;
+}
+
+/* Tells whether F is a loader or library, which has no loader of its own, but a
+   name, unlike a static program. */
+static bool has_soname(const struct file_bytes *f) {
+    const Elf64_Phdr *p = segment_of(f, PT_DYNAMIC);
+    const Elf64_Dyn *d =
+        p == NULL ? NULL : bytes_at(f, p->p_offset, p->p_filesz, 8);
+    for (uint64_t i = 0; d != NULL && i < p->p_filesz / sizeof(*d); i++)
+        if (d[i].d_tag == DT_SONAME)
+            return true;
+    return false;
+}
+
+static bool uses_musl(const struct file_bytes *f, const Elf64_Phdr *interp) {
+    const char *name = bytes_at(f, interp->p_offset, interp->p_filesz, 1);
+    return name != NULL && memmem(name, interp->p_filesz, "ld-musl", 7) != NULL;
+}
+
+/* Returns the section headers of F and stores the names of the sections, of
+   *BYTES bytes, of which the last is 0. NULL: F has none. */
+static const Elf64_Shdr *sections_of(const struct file_bytes *f,
+                                     const char **names, uint64_t *bytes) {
+    const Elf64_Ehdr *head = f->elf;
+    const Elf64_Shdr *s =
+        bytes_at(f, head->e_shoff, head->e_shnum * sizeof(*s), 8);
+    if (s == NULL || head->e_shstrndx >= head->e_shnum)
+        return NULL;
+    *bytes = s[head->e_shstrndx].sh_size;
+    *names = bytes_at(f, s[head->e_shstrndx].sh_offset, *bytes, 1);
+    return *names != NULL && *bytes != 0 && (*names)[*bytes - 1] == '\0' ? s
+                                                                         : NULL;
+}
+
+static bool is_go(const struct file_bytes *f) {
+    const char *names;
+    uint64_t bytes;
+    const Elf64_Shdr *s = sections_of(f, &names, &bytes);
+    for (unsigned i = 0; s != NULL && i < f->elf->e_shnum; i++)
+        if (s[i].sh_name < bytes &&
+            strcmp(names + s[i].sh_name, ".go.buildinfo") == 0)
+            return true;
+    return false;
+}
+
+/* --- Allocators ---------------------------------------------------------- */
+
+/* Functions of allocators. Calls by a name of their own do not reach a
+   preloaded malloc even where the allocator is a shared library; the other
+   names count only where the program defines them. */
+static const struct {
+    const char *name;
+    bool prefix;  /* names that begin with NAME */
+    bool defined; /* only if the program defines it */
+} allocator_names[] = {
+    {"malloc", false, true},       {"tc_malloc", false, true},
+    {"mallctl", false, true},      {"je_malloc", false, false},
+    {"_rjem_", true, false},       {"mi_malloc", false, false},
+    {"sn_malloc", false, false},   {"sn_rust_", true, false},
+    {"_ZN8snmalloc", true, false},
+};
+
+static const char *allocator_of_symbol(const char *name, bool defined) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_names); i++) {
+        const char *known = allocator_names[i].name;
+        if (allocator_names[i].defined && !defined)
+            continue;
+        if (allocator_names[i].prefix ? strncmp(name, known, strlen(known)) == 0
+                                      : strcmp(name, known) == 0)
+            return *known != '_'         ? known
+                   : *(known + 1) == 'r' ? "jemalloc"
+                                         : "snmalloc";
+    }
+    return NULL;
+}
+
+/* Searches the symbol table TABLE, whose names are in STRINGS. */
+static const char *allocator_of_table(const struct file_bytes *f,
+                                      const Elf64_Shdr *table,
+                                      const Elf64_Shdr *strings) {
+    const Elf64_Sym *symbol = bytes_at(f, table->sh_offset, table->sh_size, 8);
+    const char *names = bytes_at(f, strings->sh_offset, strings->sh_size, 1);
+    uint64_t bytes = strings->sh_size;
+    if (symbol == NULL || names == NULL || bytes == 0 ||
+        names[bytes - 1] != '\0')
+        return NULL;
+    for (uint64_t i = 0; i < table->sh_size / sizeof(*symbol); i++) {
+        unsigned type = ELF64_ST_TYPE(symbol[i].st_info);
+        bool defined = symbol[i].st_shndx != SHN_UNDEF;
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC &&
+             (defined || type != STT_NOTYPE)) ||
+            symbol[i].st_name >= bytes)
+            continue;
+        const char *found =
+            allocator_of_symbol(names + symbol[i].st_name, defined);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+static const char *allocator_of(const struct file_bytes *f) {
+    const char *names;
+    uint64_t bytes;
+    const Elf64_Shdr *s = sections_of(f, &names, &bytes);
+    unsigned count = s == NULL ? 0 : f->elf->e_shnum;
+    for (unsigned i = 0; i < count; i++) {
+        if ((s[i].sh_type != SHT_DYNSYM && s[i].sh_type != SHT_SYMTAB) ||
+            s[i].sh_link >= count)
+            continue;
+        const char *found = allocator_of_table(f, &s[i], &s[s[i].sh_link]);
+        if (found != NULL)
+            return found;
+    }
+    return is_go(f) ? "Go's heap" : NULL;
+}
+
+/* --- Obstacles ----------------------------------------------------------- */
+
+/* Tells whether an exec of the file gives it rights that this process lacks, so
+   that the loader ignores LD_PRELOAD. */
+static bool gains_rights(const char *path, const struct stat *st,
+                         bool *by_capabilities) {
+    struct statvfs mount;
+    bool by_id = ((st->st_mode & S_ISUID) != 0 && st->st_uid != getuid()) ||
+                 ((st->st_mode & S_ISGID) != 0 &&
+                  (st->st_mode & S_IXGRP) != 0 && st->st_gid != getgid());
+    *by_capabilities = !by_id && getuid() != 0 &&
+                       getxattr(path, "security.capability", NULL, 0) > 0;
+    return (by_id || *by_capabilities) &&
+           prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 &&
+           (statvfs(path, &mount) != 0 || (mount.f_flag & ST_NOSUID) == 0);
+}
+
+static void set_obstacle(struct record_program *p, const char *obstacle,
+                         const char *remedy) {
+    p->obstacle = obstacle;
+    p->remedy = remedy;
+}
+
+static void examine_static(struct record_program *p,
+                           const struct file_bytes *f) {
+    /* programs that are linked with the recorder need no preloading */
+    if (has_soname(f) || holds(f, "TCMALLOC_TRACE_OUTPUT"))
+        return;
+    if (is_go(f))
+        set_obstacle(p,
+                     "its file is a statically linked Go program, which has "
+                     "its own heap instead of malloc",
+                     "use Go's profiler (pprof)");
+    else if (holds(f, "/rustc/") || holds(f, "rustc version"))
+        set_obstacle(p,
+                     "its file is a statically linked Rust program: no library "
+                     "can be preloaded",
+                     "build it for a target whose name ends in -gnu, or link "
+                     "it with the library (doc/extension.md)");
+    else
+        set_obstacle(p,
+                     "its file is statically linked: no library can be "
+                     "preloaded",
+                     "link it with the library (doc/extension.md)");
+}
+
+/* Examines the executable F, which is P's, beside the LIBRARY. */
+static void examine_elf(struct record_program *p, const struct file_bytes *f,
+                        const struct file_bytes *library) {
+    const Elf64_Ehdr *head = f->elf, *own = library->elf;
+    if (head == NULL || own == NULL)
+        return;
+    if (head->e_ident[EI_CLASS] != own->e_ident[EI_CLASS] ||
+        head->e_machine != own->e_machine) {
+        set_obstacle(p, "its file is for another architecture than the library",
+                     "name a library for it in MALLOC_TRACE_LIBRARY");
+        return;
+    }
+    if (head->e_ident[EI_CLASS] != ELFCLASS64)
+        return;
+    const Elf64_Phdr *interp = segment_of(f, PT_INTERP);
+    if (interp == NULL) {
+        examine_static(p, f);
+    } else if (uses_musl(f, interp)) {
+        set_obstacle(p, "its file uses another C library than glibc",
+                     "build it for glibc");
+    } else {
+        p->takes_library = true;
+        if (!holds(f, "TCMALLOC_TRACE_OUTPUT"))
+            p->allocator = allocator_of(f);
+    }
+}
+
+static void examine_rights(struct record_program *p) {
+    struct stat st;
+    bool by_capabilities;
+    if (stat(p->path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        !gains_rights(p->path, &st, &by_capabilities))
+        return;
+    p->takes_library = false;
+    set_obstacle(p,
+                 by_capabilities
+                     ? "its file has capabilities: the loader preloads no "
+                       "library, and the recorder ignores the environment"
+                     : "its file is setuid or setgid: the loader preloads no "
+                       "library, and the recorder ignores the environment",
+                 "record a copy of the file, which has no such rights");
+}
+
+/* --- Interface ----------------------------------------------------------- */
+
+void record_program_examine(struct record_program *p, const char *command,
+                            const char *library) {
+    struct file_bytes file, own;
+    *p = (struct record_program){.command = command};
+    if (!find_in_path(command, p->path) || access(p->path, X_OK) != 0) {
+        p->path[0] = '\0';
+        return;
+    }
+    load_file(&file, p->path);
+    for (int i = 0; i < SCRIPTS_MOST && find_interpreter(&file, p->path); i++) {
+        p->is_script = true;
+        unload_file(&file);
+        load_file(&file, p->path);
+    }
+    load_file(&own, library);
+    examine_elf(p, &file, &own);
+    examine_rights(p);
+    unload_file(&file);
+    unload_file(&own);
+}
+
+void record_program_refuse(const struct record_program *p) {
+    if (p->is_script)
+        tool_error("cannot record %s, which %s runs: %s; %s, or run it with "
+                   "--anyway",
+                   p->command, p->path, p->obstacle, p->remedy);
+    else
+        tool_error("cannot record %s: %s; %s, or run it with --anyway",
+                   p->command, p->obstacle, p->remedy);
+}
+
+void record_program_caution(const struct record_program *p) {
+    if (p->allocator != NULL)
+        tool_warn("%s has an allocator of its own (%s), whose blocks will not "
+                  "be in the trace",
+                  p->command, p->allocator);
+}
