@@ -223,6 +223,20 @@ if [ "$(id -u)" != 0 ]; then
 fi
 is "nothing was written" "$(find . -name '*.lz4')" ""
 
+# --- Sites ----------------------------------------------------------------
+# shellcheck disable=SC2016
+mode='echo "$TCMALLOC_TRACE_SITES"'
+run "$malloc_trace" record --sites sh -c "$mode"
+is "--sites alone is lang" "$(cat "$out")" lang
+run "$malloc_trace" record --sites=stack:3 sh -c "$mode"
+is "--sites with a mode" "$(cat "$out")" stack:3
+for bad in '' x stack:0; do
+    fails_with "--sites=$bad" 2 "$malloc_trace" record --sites="$bad" true
+    like "lists the modes" "$err" "\"$bad\" is not caller, stack\[:DEPTH\], .*none"
+done
+fails_with "a mode behind a blank" 2 "$malloc_trace" record --sites stack true
+like "needs an equals sign" "$err" "--sites=stack"
+
 # --- The summary ----------------------------------------------------------
 unset MALLOC_TRACE_LIBRARY
 if [ "${TCM_SANITIZED:-no}" != no ] || [ ! -e "$tracing" ]; then

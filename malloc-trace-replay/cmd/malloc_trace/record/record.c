@@ -51,12 +51,24 @@ static bool is_numbered(const char *text, const char *name, uint64_t max) {
             number != 0);
 }
 
-/* Takes the modes that the library knows (sites/site_settings.h). */
-static bool take_sites(void *ctx, const char *text) {
-    *(const char **)ctx = text;
+/* Tells whether TEXT is a mode that the library knows
+   (sites/site_settings.h). */
+static bool is_mode(const char *text) {
     return strcmp(text, "caller") == 0 || strcmp(text, "none") == 0 ||
            is_numbered(text, "stack", 256) || is_numbered(text, "lang", 256) ||
            is_numbered(text, "sample", (uint64_t)1 << 40);
+}
+
+struct sites_option {
+    const char *mode; /* NULL: not given */
+    bool bare;        /* given without a mode */
+};
+
+static bool take_sites(void *ctx, const char *text) {
+    struct sites_option *sites = ctx;
+    sites->bare = text == NULL;
+    sites->mode = text == NULL ? "lang" : text;
+    return is_mode(sites->mode);
 }
 
 enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
@@ -225,7 +237,7 @@ struct run {
     const char *library;
     const char *pattern;
     /* options; NULL or false: the environment of this process decides */
-    const char *sites;
+    struct sites_option sites;
     bool free_sites;
     bool check_frees;
     struct record_times times;
@@ -248,8 +260,8 @@ static bool set_environment(void *ctx) {
                 /* the command begins a recording of its own, also where this
                    program is being recorded */
                 unsetenv("TCMALLOC_TRACE_OWNER") == 0;
-    if (r->sites != NULL)
-        good = good && setenv("TCMALLOC_TRACE_SITES", r->sites, 1) == 0;
+    if (r->sites.mode != NULL)
+        good = good && setenv("TCMALLOC_TRACE_SITES", r->sites.mode, 1) == 0;
     if (r->free_sites)
         good = good && setenv("TCMALLOC_TRACE_FREE_SITES", "1", 1) == 0;
     if (r->check_frees)
@@ -306,8 +318,13 @@ static int die_of(int sig) {
 static int examine(const struct run *r, struct record_program *program,
                    const char *library, const char *pattern) {
     record_program_examine(program, r->command[0], library);
-    if (*program->path == '\0')
+    if (*program->path == '\0') {
+        if (r->sites.bare && is_mode(r->command[0]))
+            return tool_usage_error("--sites takes its mode after an equals "
+                                    "sign: --sites=%s",
+                                    r->command[0]);
         return TOOL_OK; /* the start fails */
+    }
     if (program->obstacle != NULL && !r->anyway) {
         record_program_refuse(program);
         return TOOL_FAILED;
@@ -379,9 +396,11 @@ int cmd_record(int argc, char **argv) {
          .given = &r.times.ends},
         {.name = "sites",
          .value = "MODE",
+         .value_optional = true,
          .help = "record the call sites of allocations: caller, "
                  "stack[:DEPTH], sample[:BYTES], lang[:N] (N lines of Python, "
-                 "Perl or Ruby that call each other) or none",
+                 "Perl or Ruby that call each other) or none; without MODE: "
+                 "lang",
          .take = take_sites,
          .ctx = &r.sites,
          .expects = "caller, stack[:DEPTH], sample[:BYTES], lang[:N] or none"},
