@@ -223,6 +223,29 @@ if [ "$(id -u)" != 0 ]; then
 fi
 is "nothing was written" "$(find . -name '*.lz4')" ""
 
+# --- Python ---------------------------------------------------------------
+note='small objects of Python come from its own allocator.*PYTHONMALLOC=malloc'
+notes() {
+    env -u PYTHONMALLOC "$@" 2>&1 | grep -c "$note"
+}
+echo 'int main(void) { return 0; }' >plain.c
+run ${CC:-cc} -o python3.11 plain.c
+ln -s python3.11 snake
+run ${CC:-cc} -o python-config plain.c
+printf '#!/usr/bin/env -S %s/python3.11 -u\n' "$here" >script
+chmod +x script
+for program in ./python3.11 ./snake ./script; do
+    is "small objects of Python are hidden: $program" \
+        "$(notes "$malloc_trace" record $program)" 1
+done
+is "not those of other programs" \
+    "$(notes "$malloc_trace" record ./python-config)" 0
+is "nor with PYTHONMALLOC=malloc" \
+    "$(notes PYTHONMALLOC=malloc "$malloc_trace" record ./snake)" 0
+is "other values hide them" \
+    "$(notes PYTHONMALLOC=pymalloc "$malloc_trace" record ./snake)" 1
+is "--quiet does not say so" "$(notes "$malloc_trace" record -q ./snake)" 0
+
 # --- Sites ----------------------------------------------------------------
 # shellcheck disable=SC2016
 mode='echo "$TCMALLOC_TRACE_SITES"'

@@ -344,6 +344,27 @@ static void examine_rights(struct record_program *p) {
                  "record a copy of the file, which has no such rights");
 }
 
+/* --- Python -------------------------------------------------------------- */
+
+/* Tells whether NAME is that of CPython: python, python3, python3.11, ... */
+static bool is_python_name(const char *name) {
+    return strncmp(name, "python", 6) == 0 &&
+           name[6 + strspn(name + 6, "0123456789.")] == '\0';
+}
+
+static bool is_python(const char *path) {
+    char real[PATH_MAX];
+    return is_python_name(base_name(path)) ||
+           (realpath(path, real) != NULL && is_python_name(base_name(real)));
+}
+
+/* Tells whether PYTHONMALLOC makes Python call malloc for each object. */
+static bool python_calls_malloc(void) {
+    const char *value = getenv("PYTHONMALLOC");
+    return value != NULL &&
+           (strcmp(value, "malloc") == 0 || strcmp(value, "malloc_debug") == 0);
+}
+
 /* --- Interface ----------------------------------------------------------- */
 
 void record_program_examine(struct record_program *p, const char *command,
@@ -363,6 +384,8 @@ void record_program_examine(struct record_program *p, const char *command,
     load_file(&own, library);
     examine_elf(p, &file, &own);
     examine_rights(p);
+    p->hides_objects =
+        p->obstacle == NULL && is_python(p->path) && !python_calls_malloc();
     unload_file(&file);
     unload_file(&own);
 }
@@ -382,4 +405,10 @@ void record_program_caution(const struct record_program *p) {
         tool_warn("%s has an allocator of its own (%s), whose blocks will not "
                   "be in the trace",
                   p->command, p->allocator);
+    if (p->hides_objects && !tool_is_quiet())
+        fprintf(stderr,
+                "%s: most small objects of Python come from its own allocator "
+                "and will not be in the trace; PYTHONMALLOC=malloc shows them, "
+                "at some cost in time\n",
+                tool_name());
 }

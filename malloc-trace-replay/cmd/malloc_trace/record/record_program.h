@@ -23,6 +23,8 @@ struct record_program {
     const char *obstacle, *remedy;
     /* Name that shows an allocator beside malloc; NULL: none was seen. */
     const char *allocator;
+    /* CPython, whose small objects its own allocator serves. */
+    bool hides_objects;
 };
 
 /* Fills P for COMMAND, which is looked up like execvp does. LIBRARY: path of
