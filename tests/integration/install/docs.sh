@@ -41,12 +41,12 @@ if bash -o pipefail -c : 2>/dev/null; then
 fi
 
 # sources DOCUMENT FOLDER: what a document gives as "with this `NAME`:", a
-# block marked ```c, becomes a file.
+# block marked ```c, ```cpp or ```python, becomes a file.
 sources() {
     [ -e "$top_srcdir/doc/$1" ] || return
     awk -v folder="$2" '
-        /^with this `[a-z_]+\.c`:$/ { split($0, part, "`"); name = part[2] }
-        /^```c$/ && name != "" { on = 1; next }
+        /^with this `[a-z_]+\.(c|cpp|py)`:$/ { split($0, part, "`"); name = part[2] }
+        /^```(c|cpp|python)$/ && name != "" { on = 1; next }
         /^```$/ { if (on) name = ""; on = 0 }
         on { print >(folder "/" name) }' "$top_srcdir/doc/$1"
 }
@@ -66,8 +66,18 @@ try() {
     if [ ! -d "$folder" ]; then
         mkdir "$folder"
         cp app t.lz4 p.lz4 p "$folder"
+        # Programs and a recording that pages take for granted.
+        cp app "$folder/server"
+        cp app "$folder/leak"
+        cp "$top_srcdir/tests/data/formats/heaptrack" "$folder/app.raw.zst"
         sources "$1" "$folder"
     fi
+    case $2 in
+    g++*) have g++ || { skip "$1: $2" "no g++ here"; return; } ;;
+    *python3* | *py.lz4*)
+        [ -n "$python" ] || { skip "$1: $2" "no python3 here"; return; }
+        ;;
+    esac
     (
         cd "$folder" && timeout 60 $shell -c "$2" </dev/null
     ) >"$out" 2>"$err"
