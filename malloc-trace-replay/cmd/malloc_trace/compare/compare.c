@@ -181,6 +181,7 @@ static size_t add_compare_options(struct request *o, struct tool_opt *opts,
                                   size_t count) {
     const struct tool_opt rows[] = {
         {.name = "run-program",
+         .rare = true,
          .help = "run COMMAND itself under every allocator in each round. "
                  "Default: in as many rounds as take no longer than the "
                  "replays or 30 s, if these are three or more",
