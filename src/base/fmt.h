@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text without malloc, stdio or locale: bounded text, and characters of UTF-8 in
- * bytes of unknown origin.
+ * Text without malloc, stdio or locale: bounded text, and characters of UTF-8
+ * in bytes of unknown origin.
  */
 #ifndef TCM_BASE_FMT_H
 #define TCM_BASE_FMT_H
