@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -48,13 +49,30 @@ uint64_t mtr_process_random(void) {
     return r == 0 ? 1 : r;
 }
 
+/* Returns the name by which the program was started, such as that of a link;
+   PATH, the program's own file, if the name leads to another file, as that of a
+   script does, or is one of the kernel's for an open file. */
+static const char *started_name(const char *path) {
+    const char *name = (const char *)getauxval(AT_EXECFN);
+    struct stat named, own;
+    int saved = errno;
+    bool same = name != NULL && strncmp(name, "/dev/fd/", 8) != 0 &&
+                strncmp(name, "/proc/", 6) != 0 &&
+                tcm_fstatat(AT_FDCWD, name, &named, 0) == 0 &&
+                tcm_fstatat(AT_FDCWD, path, &own, 0) == 0 &&
+                named.st_dev == own.st_dev && named.st_ino == own.st_ino;
+    errno = saved;
+    return same ? name : path;
+}
+
 static void read_executable(void) {
     char scratch[512];
     (void)tcm_os_program_path(scratch, sizeof(scratch));
-    const char *slash = strrchr(scratch, '/');
+    const char *name = started_name(scratch);
+    const char *slash = strrchr(name, '/');
     struct tcm_fmt f;
     tcm_fmt_init(&f, mtr_config.executable, sizeof(mtr_config.executable));
-    tcm_fmt_str(&f, slash == NULL ? scratch : slash + 1);
+    tcm_fmt_str(&f, slash == NULL ? name : slash + 1);
 }
 
 void mtr_process_identify(uint32_t pid) {

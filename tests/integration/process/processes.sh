@@ -168,6 +168,21 @@ is "shell %p: nothing hidden is left" "$(files | tr ' ' '\n' | grep -c '^\.')" 0
 fresh
 (cd "$work/t" && record 'x-%e-%%' "$target" plain)
 is "%e and %% in the name" "$(files)" "x-process_target-%"
+fresh
+ln -sf "$target" "$work/link"
+(cd "$work/t" && record 'x-%e' ../link plain)
+is "%e of a link is the link's name" "$(files)" "x-link"
+fresh
+printf '#!%s plain\n' "$work/link" >"$work/script" && chmod +x "$work/script"
+(cd "$work/t" && record 'x-%e' ../script)
+is "%e of a script is its interpreter's" "$(files)" "x-process_target"
+fresh
+(cd "$work/t" && record 'x-%e.%p' sh -c "exec $work/link plain")
+is "%e after exec" "$(files | tr ' ' '\n' | grep -c '^x-link\.')" 1
+fresh
+(cd "$work/t" && record 'x-%e.%p' env /proc/self/exe "$target" plain)
+is "%e is no name of the kernel's" \
+    "$(files | tr ' ' '\n' | grep -c '^x-exe\.')" 0
 
 # Names that are taken.
 fresh
