@@ -167,6 +167,7 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
                  "the text)",
          .text = &o->json},
         {.name = "csv",
+         .rare = true,
          .value = "FILE",
          .help = "write the figures of every run",
          .text = &o->csv},
@@ -229,20 +230,17 @@ static size_t add_gate_options(struct request *o, struct tool_opt *opts,
                                size_t count, bool hidden) {
     const struct tool_opt rows[] = {
         {.name = "save-baseline",
-         .rare = true,
          .value = "FILE",
          .help = "write counts that no machine or load changes: calls by size, "
                  "peak of live bytes, the allocator's slow paths; nothing is "
                  "compared then",
          .text = &o->save},
         {.name = "against",
-         .rare = true,
          .value = "FILE",
          .help = "compare such counts with saved ones: exit status 4 if one is "
                  "larger",
          .text = &o->against},
         {.name = "tolerance",
-         .rare = true,
          .value = "P%",
          .help = "by how much a count may be larger (0.5 %)",
          .ratio = &o->tolerance},
@@ -272,10 +270,13 @@ static size_t add_gate_options(struct request *o, struct tool_opt *opts,
 static bool parse_options(struct request *o, struct tool_opts *options,
                           int argc, char **argv) {
     struct tool_opt opts[OPTIONS] = {{0}};
-    size_t count = add_common_options(o, opts, 0);
-    if (!o->is_gate_command)
+    bool is_gate = o->is_gate_command;
+    size_t count = is_gate ? add_gate_options(o, opts, 0, false) : 0;
+    count = add_common_options(o, opts, count);
+    if (!is_gate) {
         count = add_compare_options(o, opts, count);
-    count = add_gate_options(o, opts, count, !o->is_gate_command);
+        count = add_gate_options(o, opts, count, true);
+    }
     TCM_ASSERT(count < OPTIONS);
     const struct tool_command compare = {
         .usage = "malloc-trace compare [OPTION]... FILE...\n"
@@ -293,12 +294,9 @@ static bool parse_options(struct request *o, struct tool_opts *options,
                  "runs are missing, or the comparison was interrupted.",
         .stop_at_operand = o->is_command};
     const struct tool_command gate = {
-        .usage = "malloc-trace gate --save-baseline FILE [OPTION]... "
-                 "[FILE... | -- COMMAND [ARGUMENT]...]\n"
-                 "malloc-trace gate --against FILE [OPTION]... "
-                 "[FILE... | -- COMMAND [ARGUMENT]...]\n"
-                 "malloc-trace gate --budget METRIC<=RATIO,... [OPTION]... "
-                 "[FILE... | -- COMMAND [ARGUMENT]... | --merge DIR...]",
+        .usage = "malloc-trace gate OPTION... FILE...\n"
+                 "malloc-trace gate OPTION... -- COMMAND [ARGUMENT]...\n"
+                 "malloc-trace gate --budget=... [OPTION]... --merge DIR...",
         .about = "Fail where a program asks for more memory than it did, or "
                  "an allocator takes more than it may: compares counts that no "
                  "machine or load changes with saved ones, or the figures of "
@@ -314,8 +312,7 @@ static bool parse_options(struct request *o, struct tool_opts *options,
                                        .room = TCM_ARRAY_SIZE(o->sweep)};
     o->knowns = (struct tool_opt_list){.at = o->known,
                                        .room = TCM_ARRAY_SIZE(o->known)};
-    return tool_opts_parse(options, o->is_gate_command ? &gate : &compare, argc,
-                           argv);
+    return tool_opts_parse(options, is_gate ? &gate : &compare, argc, argv);
 }
 
 static bool parse_request(struct request *o, int argc, char **argv,
