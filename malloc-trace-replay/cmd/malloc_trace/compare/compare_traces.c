@@ -192,9 +192,9 @@ void compare_traces_set_modes(struct comparison *c) {
 
 /* Recording of one of a command's processes. */
 struct recording {
-    char *path;     /* ends in .raw; the spool may be all that is left */
-    char name[300]; /* EXECUTABLE.PID */
-    uint64_t events;
+    char *path;      /* ends in .raw; the spool may be all that is left */
+    char name[300];  /* EXECUTABLE.PID */
+    uint64_t events; /* 0: not counted */
 };
 
 struct recordings {
@@ -231,25 +231,30 @@ static const char *file_name(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-/* Reads R, whose path is set. Its name is that of COMMAND where COMMAND is a
-   link to an executable of the recorded name: redis-server may be a link to
-   redis-check-rdb. */
-static void scan_recording(struct recording *r, const char *command) {
-    static struct info_file f;
+/* Names R, whose path FOLDER/EXECUTABLE.PID.raw is set. Where COMMAND is a link
+   to an executable of that name its own name stands for it: redis-server may be
+   a link to redis-check-rdb. */
+static void name_recording(struct recording *r, const char *command) {
     char path[PATH_MAX];
+    const char *file = file_name(r->path), *pid;
+    size_t length = strlen(file) - strlen(".raw");
+    for (pid = file + length - 1; pid > file && *pid != '.'; pid--)
+        continue;
+    snprintf(r->name, sizeof(r->name), "%.*s", (int)length, file);
+    if (find_executable(command, path) &&
+        strlen(file_name(path)) == (size_t)(pid - file) &&
+        strncmp(file_name(path), file, (size_t)(pid - file)) == 0)
+        snprintf(r->name, sizeof(r->name), "%.255s%.*s", file_name(command),
+                 (int)(file + length - pid), pid);
+}
+
+/* Counts the events of R. */
+static void count_events(struct recording *r) {
+    static struct info_file f;
     memset(&f, 0, sizeof(f));
     f.name = r->path;
     info_read_raw(&f, tool_input_open(r->path), r->path);
     r->events = info_event_count(&f);
-    if (f.have_header && f.header.executable[0] != '\0' &&
-        find_executable(command, path) &&
-        strcmp(file_name(path), f.header.executable) == 0)
-        snprintf(r->name, sizeof(r->name), "%.255s.%u", file_name(command),
-                 (unsigned)f.header.fixed.pid);
-    else
-        snprintf(r->name, sizeof(r->name), "%.*s",
-                 (int)(strlen(file_name(r->path)) - strlen(".raw")),
-                 file_name(r->path));
     info_free(&f);
 }
 
@@ -296,8 +301,11 @@ static bool find_recordings(struct recordings *all, const char *folder,
         closedir(dir);
     if (!good)
         tool_error("out of memory");
-    for (size_t i = 0; good && i < all->count; i++)
-        scan_recording(&all->list[i], command);
+    for (size_t i = 0; good && i < all->count; i++) {
+        name_recording(&all->list[i], command);
+        if (all->count > 1) /* a single one is taken, whatever it has */
+            count_events(&all->list[i]);
+    }
     if (good && all->count != 0)
         qsort(all->list, all->count, sizeof(*all->list), compare_recordings);
     return good;
@@ -509,7 +517,8 @@ bool compare_traces_record(struct comparison *c, char **command,
                                    .ended_by_user =
                                        tcm_load_relaxed(&end_signal) != 0};
     bool good = find_recordings(&all, folder, command[0]);
-    if (good && (all.count == 0 || all.list[0].events == 0)) {
+    if (good &&
+        (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
         tool_error("%s left no trace to replay", command[0]);
         good = false;
     }
