@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be preloaded before the recorder: a monotonic clock that ticks every
- * millisecond, as that of some machines does. The recorder takes this library
- * for what the kernel maps into the process to read clocks.
+ * Library to preload before the recorder: a monotonic clock that ticks every
+ * millisecond, like that of some machines. The recorder takes this library for
+ * the vDSO, which the kernel maps into the process to read clocks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Traces larger than memory: postprocess and replay keep to live blocks and two
-# barrier windows, whatever the length.
+# Traces larger than memory: postprocess and replay hold the live blocks and two
+# barrier windows, whatever the length of the trace.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$replay" "$built/recorder/control_target"
 need_python
@@ -15,7 +15,7 @@ is "record: exit status" $? 51
 size=$(($(wc -c <"$work/t") >> 20))
 at_least "the trace is larger than the memory allowed (MiB)" $size $limit
 
-# The whole address space of the tool is bounded.
+# The limit is that of the tool's whole address space.
 (
     ulimit -v $((limit * 1024))
     "$postprocess" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
@@ -33,7 +33,7 @@ at_least "events" "$events" $((mb * 400000))
 )
 is "the same through pipes" $? 0
 is "as many events" "$(json "$work/json2" events)" "$events"
-# replay: besides its own, the blocks of the trace and the allocator's.
+# replay holds the blocks of the trace and the allocator's memory, too.
 (
     ulimit -v $((limit * 1024 + 262144))
     "$replay" --json "$work/json3" "$work/p" >"$work/out" 2>"$work/err"

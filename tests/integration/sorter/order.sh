@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The order that postprocess finds is one that the run can have had: checked
+# The order that postprocess finds is a possible order of the run: it is checked
 # against the address of every block, in a program whose threads pass blocks to
-# each other, with a reader of processed traces that shares no code with us.
+# each other, by a reader of traces that shares no code with the tools.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$built/sorter/order_target"
 need_python
@@ -15,7 +15,7 @@ if [ "${LONG:-0}" = 1 ]; then
 fi
 handed=0
 
-# fits NAME THREADS STEPS LIVES: a recording of that shape.
+# fits NAME THREADS STEPS LIVES: records and checks a program of that shape.
 fits() {
     name=$1
     shift
@@ -51,7 +51,7 @@ while [ $round -lt $rounds ]; do
 done
 at_least "memory went from thread to thread" $handed $((rounds * 20))
 
-# Where the clock stands still while memory goes from thread to thread.
+# A clock that stands still while memory goes from thread to thread.
 handed=0
 : "${CC:=cc}"
 if $CC -shared -fPIC -O1 -o "$work/coarse_clock.so" "$here/sorter/coarse_clock.c" \

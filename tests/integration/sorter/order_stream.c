@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writes raw traces of any length to stdout, faster than postprocess reads
- * them: buffers of events are encoded once, and of each copy only the start is
- * made anew.
+ * them: buffers of events are encoded once, and each copy gets a new start.
  *
  *   order_stream short EVENTS           blocks that die young, one in each
  *                                       buffer that lives
@@ -43,7 +42,7 @@ static bool write_all(void *ctx, const void *data, size_t n) {
 struct output {
     struct mtf_raw_writer writer;
     uint64_t now;
-    uint64_t token;    /* the next that nobody took */
+    uint64_t token;    /* the next free token */
     uint64_t *offsets; /* of streams, by thread */
 };
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What postprocess needs does not grow with what is over: with the length of a
-# trace that comes through a pipe, and with the number of threads that are idle.
+# Memory and time of postprocess do not grow with the past: with the length of a
+# trace that comes through a pipe, or with the number of idle threads.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$postprocess" "$built/sorter/order_stream"
 
@@ -10,8 +10,8 @@ MALLOC_ARENA_MAX=1
 export MALLOC_ARENA_MAX
 ulimit -s 512
 
-# Memory: a few long-lived blocks among many short-lived ones. What a short
-# trace needs is enough for a long one.
+# Memory: a few long-lived blocks among many short-lived ones. A long trace needs
+# no more than a short one.
 events=20000000
 [ "${LONG:-0}" = 1 ] && events=300000000
 if [ -n "${TCM_EMULATED:-}" ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The way of the data as the documentation writes it: files, pipes, FIFOs,
-# compressed and not, through bump-pipes and the stock lz4 tool.
+# The pipelines of the documentation: files, pipes and FIFOs, compressed and
+# plain, through bump-pipes and the lz4 tool.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$replay" "$built/process/process_target"
 need_python
@@ -9,7 +9,7 @@ have lz4 || skip_all "no lz4"
 [ "${TCM_HAVE_LZ4:-yes}" != no ] || skip_all "built without LZ4"
 cd "$work" || exit 99
 
-# ops FILE: what a replay's --json says, and that it is more than nothing.
+# ops FILE: the number of operations in a replay's --json, which is not 0.
 ops() { json "$1" ops peak_live_bytes end_live_objects; }
 
 PYTHONMALLOC=malloc

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# postprocess --follow: a recording that goes on, to a file or a pipe, comes out
-# as far as it is in order; at its end all of it has.
+# postprocess --follow: of a running recording, to a file or a pipe, all events
+# whose place is known are written; at its end, all events.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need "$malloc_trace" "$postprocess"
@@ -15,7 +15,7 @@ cleanup() {
     # shellcheck disable=SC2086
     kill -9 $program $follower 2>/dev/null
 }
-# start OUTPUT: the program, which reads descriptor 7.
+# start OUTPUT: starts the program, which reads descriptor 7.
 start() {
     rm -f input answers
     mkfifo input
@@ -25,12 +25,12 @@ start() {
     program=$!
     exec 7>input
 }
-# follow OPTION... NAME: what it writes is in the file followed.
+# follow OPTION... NAME: follows NAME, and writes to the file `followed`.
 follow() {
     "$postprocess" --follow "$@" 2>follow.err 7>&- | cat >followed 7>&- &
     follower=$!
 }
-# operations FILE: without what blocks begin with, and the end.
+# operations FILE: its records, without blocks, sites and the closing block.
 operations() {
     "$malloc_trace" dump "$1" 2>/dev/null |
         sed -E -e '/ block, | site [0-9]+$| end ops=|: the closing block is/d' \
@@ -38,7 +38,7 @@ operations() {
 }
 losses() { operations followed | grep -c 'malloc(1000)'; }
 has() { [ "$(losses)" = "$1" ]; }
-# as_now: what was followed is what a new look at the trace finds.
+# as_now: compares `followed` with the trace sorted at once.
 as_now() {
     "$postprocess" --quiet t now 2>/dev/null
     operations now >want
@@ -57,7 +57,7 @@ eventually 20 as_now
 result "as a new look has it" $?
 "$malloc_trace" dump followed 2>/dev/null | grep -q ' block, 0 records'
 result "an empty block says that this is all" $?
-# Of each event the time it was published by is before that of a barrier.
+# Each event was published before the time of a barrier.
 "$malloc_trace" dump t 2>/dev/null | awk '
     $4 == "barrier" { barrier = $3 }
     $3 ~ /[.][.]/ { sub(/.*[.][.]/, "", $3); last = $3 }
@@ -83,7 +83,7 @@ result "all of it" $?
 ! grep -q . follow.err
 result "and no message" $?
 
-# One that is killed leaves a spool.
+# A recording whose program is killed leaves a spool.
 rm -f t t.spool
 start "$work/t"
 echo 10 >&7
@@ -105,7 +105,7 @@ as_now
 result "with what the spool has" $?
 like "which it says" follow.err 'the spool has the rest'
 
-# Nobody reads any more.
+# A reader of the output that ends.
 rm -f t t.spool
 start "$work/t"
 echo 10 >&7
@@ -117,7 +117,7 @@ eventually 10 test -s t
 is "without a reader it ends" "$(cat status)" 1
 like "and says so" follow.err 'standard output'
 
-# Interrupted.
+# A signal to the follower.
 "$postprocess" --quiet --follow t out.p 2>follow.err 7>&- &
 follower=$!
 sleep 0.5
@@ -140,7 +140,7 @@ wait $program
 wait $follower
 check "up to its end" "$malloc_trace" info --quiet followed
 
-# What does not grow.
+# A trace that does not grow.
 "$postprocess" --quiet t want.p
 "$postprocess" --quiet --follow t got.p
 is "a trace that has its end" $? 0

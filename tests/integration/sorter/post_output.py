@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def on_terminal(args, **more):
-    """Exit status, and what arrives at the terminal that stderr is."""
+    """Exit status, and the output on the terminal that is stderr."""
     master, slave = pty.openpty()
     p = subprocess.Popen(args, stderr=slave, **more)
     os.close(slave)
@@ -116,7 +116,8 @@ def stop(signum, data, name):
 
 
 def stop_twice():
-    """The output is a pipe that nobody reads: the first signal has to wait."""
+    """The output is a pipe that nobody reads: the first signal takes effect
+    later."""
     r, w = os.pipe()
     p = subprocess.Popen([post, raw, "-"], stdout=w,
                          stderr=subprocess.DEVNULL)
@@ -131,7 +132,7 @@ def stop_twice():
 
 
 def stop_at_once(data):
-    """Two signals before the output has its name: nothing stays behind."""
+    """Two signals before the output has its name: no file is left."""
     p, out = begin(data)
     for signum in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM,
                    signal.SIGCONT):
@@ -144,7 +145,7 @@ def stop_at_once(data):
 
 
 def ignored():
-    """As under nohup: an ignored signal stays so."""
+    """A signal that is ignored, as under nohup, stays ignored."""
     p = subprocess.Popen([post, "--quiet", "-", "/dev/null"],
                          stdin=subprocess.PIPE,
                          preexec_fn=lambda: signal.signal(signal.SIGINT,

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# How postprocess reads and writes: -z, the same bytes on any number of
+# Input and output of postprocess: -z, the same bytes on any number of
 # processors, progress on a terminal, an early end by a signal.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$replay" "$built/recorder/exchange"
 need_python
 cd "$work" || exit 99
 
-# What is ordered before the end is what stands before a barrier, and it is
-# written a quarter of a megabyte at a time. So a megabyte, with a barrier about
-# the middle: there is output to see when three quarters were read.
+# Before the end, only events before a barrier are written, a quarter of a
+# megabyte at a time. So the trace has a megabyte, with a barrier about the
+# middle: there is output when three quarters of it were read.
 tries=0
 while [ $tries -lt 20 ]; do
     tries=$((tries + 1))
@@ -58,7 +58,7 @@ fi
 is "a full disk: exit status" $? 1
 check "and one line says so" one_line full.err
 
-# What cannot be made whole does not replace what is there, nor stay behind.
+# An output that cannot be completed replaces no file, and is removed.
 mkdir kept
 cp want.p kept/out
 chmod 640 kept/out
@@ -94,7 +94,7 @@ if [ "$(id -u)" = 0 ] && mkdir small &&
 else
     skip "a full file system" "cannot mount"
 fi
-# What is damaged but of use does.
+# The output of a damaged trace replaces a file.
 head -c 300000 t.plain >cut.plain
 "$postprocess" --quiet cut.plain cut.p 2>/dev/null
 "$postprocess" --quiet cut.plain kept/out 2>/dev/null
@@ -102,7 +102,7 @@ is "a cut trace: exit status" $? 3
 check "a cut trace: replaces the output" cmp kept/out cut.p
 is "a cut trace: with its mode" "$(stat -c %a kept/out) $(ls -A kept)" \
     "640 out"
-# Other names of a file stay names of it.
+# Links to an output file stay links to it.
 ln kept/out kept/hard
 ln -s out kept/soft
 "$postprocess" --quiet t.plain kept/soft
@@ -117,7 +117,8 @@ check "a FIFO is written to" cmp fifo.got want.p
 [ -p kept/fifo ]
 is "and stays one" $? 0
 
-# What is read is not written, by whatever name, nor a trace replaced by JSON.
+# A file that is read is not written, under any of its names, and JSON replaces
+# no trace.
 cp t.plain both
 cp t.plain both.spool
 ln both link
@@ -186,7 +187,7 @@ echo '{}' >both.json
 "$postprocess" --quiet --json both.json t.plain /dev/null
 is "--json in place of JSON: exit status" $? 0
 
-# Files that are opened do not take the places of closed descriptors.
+# Files that the tool opens do not get the numbers of closed standard streams.
 "$postprocess" --quiet t.plain 2>closed.err >&-
 is "closed standard output: exit status" $? 1
 check "and one line says so" grep -q "standard output: Bad file" closed.err
@@ -199,7 +200,7 @@ check "and nothing is printed into the output" cmp closed.p cut.p
 # One that this process may use.
 cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')
 
-# The same bytes on any machine, in every run.
+# Each run on any machine gives the same bytes.
 for raw in $raws; do
     for z in "" $same; do
         if [ -n "$z" ]; then want=want.lz4; else want=want.p; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What postprocess leaves of a trace, against a model of it.
+"""Parts of a trace that postprocess writes, against a model of them.
 
   post_window.py TOOLS RAW [killed | growing | fifo | parts]
 
@@ -20,7 +20,7 @@ from tap import done, ok
 
 tools, raw = sys.argv[1:3]
 form = sys.argv[3] if len(sys.argv) > 3 else "file"
-# Growing: what came up to the last barrier.
+# Of a growing trace, the events up to the last barrier.
 usual = 3 if form == "growing" else 0
 OPS = ("alloc", "realloc_new", "realloc", "free", "realloc_end")
 
@@ -52,7 +52,7 @@ def post(*args, out="out.p", status=None):
 
 
 def by_block(ops):
-    """Slots replaced by the number of the allocation in the trace."""
+    """OPS with the number of the allocation in the trace instead of slots."""
     at, n, out = {}, 0, []
     for thread, what, call, slot, size, align, moved in ops:
         if what in ("alloc", "realloc_new"):
@@ -66,7 +66,7 @@ FREES = {5: 34, 7: 34, 6: 35, 8: 35, 21: 40, 23: 40, 22: 41, 24: 41}
 
 
 def model(ops, begin=None, end=None, only=None, free=False, strip=False):
-    """What stays of OPS (on slots): from the mark BEGIN to the mark END."""
+    """The part of OPS (on slots) from the mark BEGIN to the mark END."""
     phase = "before" if begin else "within"
     live = {}  # slot: [in the output, operation that makes it, its number]
     made, out = 0, []
@@ -361,7 +361,7 @@ def strip(full):
 
 
 def other_form(full):
-    """Every option once, on what is no whole file."""
+    """Every option once, on traces that are no complete file."""
     marks = [op[4] for op in full if op[1] == "mark"]
     ok(len(marks) > 2 and (marks[-1] == "end"), "marks, up to the last",
        marks)

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Parts of a trace: windows by time and mark, threads, without what tells where
-# it comes from.
+# Parts of a trace: windows by time and mark, threads, stripped traces.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$replay" "$malloc_trace" "$built/sorter/window_target"
 need_python
@@ -17,12 +16,13 @@ try t.raw
 try t.raw fifo
 rm -f fifo
 
-# What was killed leaves the rest in its spool.
+# A program that is killed leaves the rest in its spool.
 TCMALLOC_TRACE_UNCOMPRESSED=1 record k.raw "$built/sorter/window_target" 2 2 400 kill
 check "killed: there is a spool" test -s k.raw.spool
 try k.raw killed
 
-# While it runs: up to the last barrier, which the end is before, soon.
+# A running recording is read up to its last barrier: wait until it is behind the
+# mark "end".
 LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/g.raw \
     "$built/sorter/window_target" 3 2 400 stay &
 pid=$!

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Marks, named threads and blocks that live across both; the same in every run.
- * One thread works at a time, so the order of events is known.
+ * A program with marks, named threads, and blocks that live across both; it
+ * does the same in every run. One thread works at a time, so the order of
+ * events is known.
  *
  * window_target SEED ROUNDS [STEPS [END]]: in each round threads "maker",
  * "user" and "rest" take turns of STEPS steps on a shelf of blocks, with all

@@ -20,7 +20,8 @@ void sort_trace(struct sorted *out, const void *trace, size_t length);
 uint64_t check_same(const struct sorted *out, const struct history *h,
                     const struct order_model *m);
 
-/* How often the order in M breaks what the guarantee says. */
+/* Counts of contradictions between the order in M and the guarantee of
+   doc/ordering.md. */
 struct check_truth {
     uint64_t thread_order, birth, interval; /* (a), (b), (c) */
     uint64_t time;    /* events outside their intervals in the history */
@@ -36,7 +37,7 @@ struct check_live {
 };
 void check_live(struct check_live *c, const struct sorted *out);
 
-/* Says what is wrong, and writes the trace of H to a file. */
+/* Reports a failure as a diagnostic, and writes the trace of H to a file. */
 void check_tell(const char *what, const struct history *h,
                 const struct history_options *o, const struct sorted *out,
                 const struct order_model *m);

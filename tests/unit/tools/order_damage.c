@@ -439,7 +439,7 @@ void trace_damage(struct trace *t, struct prng *p, struct damage *d) {
         d->how = "a cut";
         d->length = length = b->length - d->at;
         length = d->at;
-    } else if (how == 1) { /* a head, where chance would seldom be */
+    } else if (how == 1) { /* a head, which a random offset would seldom hit */
         size_t i = prng_below(p, t->place_count);
         d->file = t->places[i].file;
         b = &t->files[d->file];

@@ -49,9 +49,9 @@ struct trace {
     struct traced *events; /* by stream and offset */
     size_t event_count;
     uint32_t stream_count; /* the greatest thread */
-    /* of the damage at hand */
+    /* of the present damage */
     bool may_refuse;    /* no header is left, or no magic */
-    bool may_be_silent; /* the format cannot tell */
+    bool may_be_silent; /* the format cannot show it */
     bool may_invent;    /* bytes without a checksum were changed */
 };
 
@@ -59,7 +59,7 @@ struct damage {
     const char *how;
     unsigned file;
     size_t at, length;
-    uint8_t *saved; /* what was there */
+    uint8_t *saved; /* bytes that it replaced */
 };
 
 void trace_folder_make(void);
@@ -70,7 +70,7 @@ void trace_free(struct trace *t);
 /* Name to open. */
 const char *trace_name(const struct trace *t);
 
-/* Damages one place of a file, and says what that may do. */
+/* Damages one place of a file, and sets T's effects of the present damage. */
 void trace_damage(struct trace *t, struct prng *p, struct damage *d);
 void trace_mend(struct trace *t, struct damage *d);
 /* Tells whether the damage may have lost the event E. */

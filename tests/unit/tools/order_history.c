@@ -15,10 +15,10 @@ struct object {
 /* Next step of a thread. */
 enum stage {
     STAGE_IDLE,
-    STAGE_PUBLISH_ALLOC,   /* the block is got */
+    STAGE_PUBLISH_ALLOC,   /* the allocator has provided the block */
     STAGE_RELEASE,         /* the free is published */
     STAGE_GIVE,            /* the clock was read before giving up memory */
-    STAGE_PUBLISH_REALLOC, /* the new block is got */
+    STAGE_PUBLISH_REALLOC, /* the allocator has provided the new block */
 };
 
 struct sim_thread {
@@ -121,7 +121,7 @@ static void record_end(struct sim *s, struct sim_thread *t) {
 
 /* --- Program -------------------------------------------------------------- */
 
-/* A new thread takes the place of the one that is gone. */
+/* Begins a new thread in the place of T, which is gone. */
 static void begin_thread(struct sim *s, struct sim_thread *t) {
     memset(t, 0, sizeof(*t));
     t->id = ++s->next_id;
@@ -162,7 +162,8 @@ static struct object pick(struct prng *p, struct object *a, unsigned *n) {
     return o;
 }
 
-/* Its cache is given up as in a destructor: the clock is read before. */
+/* Ends T, whose cache is given up as in a destructor: after a reading of the
+   clock. */
 static void end_thread(struct sim *s, struct sim_thread *t) {
     recorder_time(&s->r, t->stream, clock_of(s, t));
     record_end(s, t);
@@ -190,7 +191,7 @@ static void begin_action(struct sim *s, struct sim_thread *t) {
         end_thread(s, t);
         return;
     }
-    /* sizes name events, so that the test can tell them apart */
+    /* Each event has its own size, so that the test can tell them apart. */
     t->size = s->h->event_count * 8 + t->id % 8;
     if (t->owned == OBJECTS_MAX)
         dice = 99;
@@ -212,7 +213,7 @@ static void begin_action(struct sim *s, struct sim_thread *t) {
     }
 }
 
-/* The old block goes to the cache; when that is full the clock is read, and
+/* Puts the old block into the cache. When the cache is full, reads the clock;
    memory is given up in the next step. */
 static void release(struct sim *s, struct sim_thread *t) {
     t->cache[t->cached++] = t->old.address;

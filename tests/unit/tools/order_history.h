@@ -29,26 +29,26 @@
 struct history_options {
     uint64_t seed;
     unsigned threads;
-    unsigned events;       /* about so many in all */
+    unsigned events;       /* of all threads, about */
     unsigned buffer_bytes; /* of a thread's buffer */
     unsigned end_permille; /* chance of an action to be a thread's end */
-    uint64_t skew_ns;      /* clocks of threads are wrong by up to this */
-    uint64_t tick_ns;      /* the clock stands still for so long; 0: never */
+    uint64_t skew_ns;      /* greatest error of the threads' clocks */
+    uint64_t tick_ns;      /* time between two ticks of the clock; 0: exact */
     bool same_times;       /* with a tick: times are as the clock shows them */
     uint64_t saver_seed;
     unsigned round_ns;       /* between rounds of the saver */
-    unsigned jitter_ns;      /* from looking at a position to reading a clock */
-    unsigned lose_percent;   /* of the buffers do not reach the file */
-    unsigned drop_percent;   /* of the segments do not */
-    unsigned double_percent; /* of the segments come again */
+    unsigned jitter_ns;      /* between reading a position and the clock */
+    unsigned lose_percent;   /* buffers that do not reach the file */
+    unsigned drop_percent;   /* segments that do not reach the file */
+    unsigned double_percent; /* segments that are in the file twice */
     unsigned
         spool_percent; /* chance that a last buffer is in the spool alone */
 };
 
-/* Events stand in the order in which they were published. */
+/* An event; they are in the order in which they were published. */
 struct history_event {
-    uint32_t thread;      /* whose it is */
-    uint32_t stream;      /* the same, or MTF_THREAD_LATE */
+    uint32_t thread;
+    uint32_t stream;      /* the thread, or MTF_THREAD_LATE */
     uint64_t offset;      /* in the stream */
     uint64_t time;        /* when it was published */
     uint8_t kind;         /* enum mtf_event_kind */

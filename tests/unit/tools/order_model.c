@@ -6,18 +6,18 @@
 
 #define SLACK 20000u
 
-/* The events of a stream, as far as they are read. */
+/* A stream, and its events that were read so far. */
 struct model_queue {
     struct model_queue *next;
     uint32_t stream;
     struct order_model_event **events;
     size_t count, room;
-    size_t at;      /* the next one */
-    bool none;      /* the next one's allocation is missing */
+    size_t at;      /* index of the next event */
+    bool none;      /* the next event's allocation is missing */
     bool ended;     /* the thread's end is written */
     bool open;      /* the last interval ends with its segment, not a time */
-    uint64_t taken; /* the interval in hand, */
-    uint64_t end;   /* and its end for estimates */
+    uint64_t taken; /* number of the interval in hand */
+    uint64_t end;   /* of that interval, for estimates */
     uint64_t lo, intervals;
     struct mtf_stream place;
     struct mtf_raw_state state;
@@ -45,7 +45,8 @@ static struct model_queue *find(const struct model *m, uint32_t stream) {
     return q;
 }
 
-/* The event of the history at OFFSET of the stream of Q; offsets grow. */
+/* Returns the event of the history at OFFSET of the stream of Q. Offsets grow
+   from call to call. */
 static size_t truth_at(const struct model *m, struct model_queue *q,
                        uint64_t offset) {
     while (q->truth_at < q->truth_count) {
@@ -81,7 +82,7 @@ static const struct history_event *truth_of(const struct model *m,
     return &m->h->events[e->truth];
 }
 
-/* The last N events of Q are an interval that ends at TIME. */
+/* Makes the last N events of Q an interval that ends at TIME. */
 static void end_interval(struct model_queue *q, size_t n, uint64_t time) {
     uint64_t hi = time < q->lo ? q->lo : time;
     q->intervals += n != 0;
@@ -95,8 +96,8 @@ static void end_interval(struct model_queue *q, size_t n, uint64_t time) {
     }
 }
 
-/* The first interval of a segment, of N events, ends at TIME: the last one of
-   the segment before ended by then, too. */
+/* Makes the first N events of a segment an interval that ends at TIME. The last
+   interval of the segment before ends no later. */
 static void lower_last(struct model_queue *q, size_t n, uint64_t time) {
     for (size_t i = q->count - n; i > q->at; i--) {
         struct order_model_event *e = q->events[i - 1];
@@ -113,7 +114,7 @@ static bool has_next(const struct model_queue *q) {
     return q->at < q->count;
 }
 
-/* The next interval of Q is in hand, if it was not. */
+/* Takes the next interval of Q in hand, if it is not. */
 static void take(const struct model *m, struct model_queue *q) {
     if (!has_next(q) || q->events[q->at]->interval == q->taken)
         return;
@@ -188,7 +189,7 @@ static void read_item(struct model *m, const struct mtf_item *item) {
     take(m, q);
 }
 
-/* --- Who is permitted ----------------------------------------------------- */
+/* --- Permission ----------------------------------------------------------- */
 
 static const struct order_model_event *next_of(const struct model_queue *q) {
     return q->events[q->at];
@@ -208,7 +209,8 @@ static bool decided(const struct model *m, const struct model_queue *q) {
     return m->barriers == UINT64_MAX || m->barriers >= next_of(q)->window + 2;
 }
 
-/* An event of the late stream whose thread may have earlier ones. */
+/* Tells whether Q's next event is of the late stream, and its thread may have
+   earlier events in its own stream. */
 static bool is_early(const struct model *m, const struct model_queue *q) {
     if (q->stream != MTF_THREAD_LATE)
         return false;
@@ -281,7 +283,8 @@ static bool write_permitted(struct model *m) {
 
 /* --- Traces that contradict themselves ------------------------------------ */
 
-/* Next events with lo up to LIMIT whose allocation is missing name none. */
+/* Lets the next events with lo up to LIMIT, whose allocation is missing, go on
+   without it. False: there are none. */
 static bool give_up_missing(struct model *m, uint64_t limit) {
     bool any = false;
     for (struct model_queue *q = m->out->queues; q != NULL; q = q->next) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rule of doc/ordering.md, written down as plainly as it can be: it decodes
- * the streams by itself, and for each event it looks at every thread. What the
- * sorter does must be the same.
+ * A plain model of the rule of doc/ordering.md: it decodes the streams by
+ * itself, and examines every thread for each event. The sorter has to write the
+ * same order.
  *
  * Threads: none shared.
  */
@@ -11,7 +11,7 @@
 
 #include "order_history.h"
 
-/* An event as the trace tells of it. */
+/* An event of the trace. */
 struct order_model_event {
     size_t truth; /* its index in the history */
     uint64_t lo, hi;

@@ -62,16 +62,16 @@ uint64_t recorder_clock(struct recorder *r, uint64_t now);
 
 void recorder_begin(struct recorder *r, struct history *h,
                     const struct history_options *o);
-/* The stream of a new thread, whose clock says CLOCK. */
+/* Opens the stream of a new thread, whose clock says CLOCK. */
 struct rec_stream *recorder_open(struct recorder *r, uint32_t id,
                                  uint64_t clock);
-/* The thread's last event is published. */
+/* Closes the stream S, after the thread's last event. */
 void recorder_close(struct recorder *r, struct rec_stream *s, uint64_t clock);
 
-/* Before an event of THREAD, which makes a token if BORN. */
+/* Prepares for an event of THREAD, which makes a token if BORN. */
 void recorder_prepare(struct recorder *r, struct rec_stream *s, uint32_t thread,
                       uint64_t clock, bool born);
-/* The place of the event that is put next. */
+/* Adds the event that is put next to the history, and returns it. */
 struct history_event *recorder_event(struct recorder *r,
                                      const struct rec_stream *s,
                                      uint32_t thread, unsigned kind);

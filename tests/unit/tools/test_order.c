@@ -47,9 +47,9 @@ static int compare_u64(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* How far events stand out of the order of the history: by how much one of
-   another stream that stands before happened later. Those that may happen at
-   any time count for no other. */
+/* Tells whether the account of disorder is true of the history. The disorder of
+   an event is the time by which an event of another stream that is written
+   before it happened later; events whose hi is unknown do not count as such. */
 static bool disorder_holds(const struct sorted *out, const struct history *h,
                            const struct order_model *m) {
     uint64_t most = 0, of_others = 0, *late = calloc(m->count + 1, 8);

@@ -18,11 +18,10 @@
 
 #include <unistd.h>
 
-/* How many places of each kind of trace. */
+/* Damages of each kind of trace. */
 static unsigned rounds;
 
-/* --- What is left ----------------------------------------------------------
- */
+/* --- Reading a damaged trace ---------------------------------------------- */
 
 struct left {
     uint8_t *has;      /* by event of the history: it was read */
@@ -95,7 +94,7 @@ static void take_data(struct left *left, const struct trace *t,
     }
 }
 
-/* Reads and sorts the trace as it lies there. */
+/* Reads and sorts the files of T. */
 static void read_left(struct left *left, const struct trace *t) {
     struct mtf_stream *streams =
         calloc(t->stream_count + 1, sizeof(*streams)); /* the first: late */
@@ -133,8 +132,7 @@ static void left_free(struct left *left) {
     sorted_free(&left->out);
 }
 
-/* --- What must hold ---------------------------------------------------------
- */
+/* --- Checks --------------------------------------------------------------- */
 
 /* Walks the operations beside the events that are left. */
 struct walk {
@@ -192,8 +190,8 @@ static bool is_without(const struct walk *w, const struct history_event *e,
            w->holds[op->slot] != e->needs;
 }
 
-/* The event that OP of THREAD must be of; NULL: there is none. OP NULL: what
-   remains. */
+/* Returns the event that OP of THREAD must belong to; NULL: there is none. OP
+   NULL: an event that has no operation. */
 static struct order_model_event *walk_next(struct walk *w, uint32_t thread,
                                            const struct mtf_op *op) {
     const struct history *h = w->t->history;
@@ -217,7 +215,8 @@ static struct order_model_event *walk_next(struct walk *w, uint32_t thread,
     return NULL;
 }
 
-/* The operations are the events that are left, thread by thread. */
+/* Tells whether the operations are the events that were read, thread by
+   thread. */
 static uint64_t wrong_operations(const struct left *left,
                                  const struct trace *t) {
     const struct tool_ops_counts *counts = &left->out.counts;

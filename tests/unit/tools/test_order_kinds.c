@@ -88,8 +88,8 @@ static void test_every_kind(void) {
     bytes_free(&one.out);
 }
 
-/* Events under a thread's id after it gave up its buffer stand after all its
-   own, whatever their estimated times are. */
+/* Events that a thread makes after it gave up its buffer come after all its
+   other events, whatever their estimated times are. */
 static void test_late(void) {
     static struct text text;
     struct sorted out;
@@ -183,7 +183,7 @@ static void test_missing(void) {
     out.text = &text;
     add_data(s, &one, 1, 0, 1000, 2000);
     add_data(s, &two, 2, 0, 1000, 2000);
-    add_data(s, &two, 2, 0, 1000, 2000); /* again, as from a spool */
+    add_data(s, &two, 2, 0, 1000, 2000); /* a second time, as from a spool */
     add_barrier(s, 3000);
     size_t before = s->emit.counts.frees;
     add_barrier(s, 4000);
@@ -283,8 +283,8 @@ static void test_long_interval(void) {
         if (op->kind == MTF_OP_ALLOC && !seen)
             wrong += op->size != sizes++ * 8;
     }
-    /* event i of 400000 in 400 ms is estimated at 1000 ns * (i + 1); the other
-       thread's is the least by then, and 20 us later it is its turn */
+    /* Event i of 400000 in 400 ms is estimated at 1000 ns * (i + 1). The other
+       thread's event is due when that is 20 us ahead of it. */
     tap_ok(out.counts.mallocs == 200001 && out.counts.frees == 200000 &&
                wrong == 0 && out.live_at_end == 1,
            "all events of a long interval");

@@ -27,7 +27,7 @@ static struct history_options make_options(struct prng *p, unsigned round) {
     };
 }
 
-/* The events of M by their index in the history. */
+/* Lists the events of M by their index in the history. */
 static const struct order_model_event **by_truth(const struct history *h,
                                                  const struct order_model *m) {
     const struct order_model_event **e = calloc(h->event_count, sizeof(*e));
@@ -36,7 +36,7 @@ static const struct order_model_event **by_truth(const struct history *h,
     return e;
 }
 
-/* How often the order of A breaks what the intervals of A and B both tell. */
+/* Counts where the order of A contradicts intervals of both A and B. */
 static uint64_t breaks_common(const struct history *h,
                               const struct order_model *a,
                               const struct order_model *b) {
@@ -52,7 +52,7 @@ static uint64_t breaks_common(const struct history *h,
     return n;
 }
 
-/* How often events at one address are not in the order of the run. */
+/* Counts events at one address that are not in the order of the run. */
 static uint64_t breaks_addresses(const struct history *h,
                                  const struct order_model *m) {
     size_t *last = calloc(h->greatest_address + 1, sizeof(*last));
@@ -190,7 +190,7 @@ static void test_same_bytes(void) {
         struct sorted a, b;
         history_make(&h, &o);
         sort_trace(&a, h.trace.data, h.trace.length);
-        /* whatever was in the memory that is taken next is another now */
+        /* The memory that the sorter gets has other contents now. */
         void *stir = malloc(10000 + prng_below(&p, 100000));
         memset(stir, 0xA5, 10000);
         sort_trace(&b, h.trace.data, h.trace.length);

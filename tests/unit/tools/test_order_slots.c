@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of live objects against a plain one: objects that die young and
- * old, sparse and dense survivors, tokens born twice, and tokens chosen to fall
- * on one place.
+ * The map of live objects against a plain one: objects that die young and old,
+ * sparse and dense survivors, tokens born twice, and tokens chosen to collide.
  */
 #include "malloc-trace-replay/sort/sort_slots.h"
 #include "base/linux/os_mem.h"
@@ -25,8 +24,8 @@ static void insert(struct slots *s, uint64_t token) {
     slots_put(s, token, size_of(token), place);
 }
 
-/* Takes the object of TOKEN; it was the right one, or there was none if it is
-   not ALIVE. */
+/* Takes the object of TOKEN. True: it is the right one, or there is none and
+   TOKEN is not ALIVE. */
 static bool take(struct slots *s, uint64_t token, bool alive) {
     struct slots_object o;
     bool has = slots_has(s, token);
@@ -99,7 +98,7 @@ static void test_long_lived(uint64_t tokens, unsigned keep) {
     slots_fini(&s);
 }
 
-/* Bytes of the blocks' memory that the system has behind them. */
+/* Counts the resident bytes of the blocks. */
 static uint64_t resident_bytes(const struct slots *s) {
     size_t page = tcm_os_page_size(), slab = (size_t)32 * SLOTS_BLOCK * 16;
     uint64_t bytes = 0;
@@ -155,9 +154,8 @@ static void test_far_tokens(void) {
     slots_fini(&s);
 }
 
-/* Whatever the tokens, the table has no more than the live objects that can be
-   found: a token born again and again, also when the block of the one before
-   was put aside. */
+/* A token that is born again and again has one object in the map, also when the
+   object before it has moved to the table of old ones. */
 static void test_twins(void) {
     struct slots s;
     slots_init(&s);
@@ -175,7 +173,7 @@ static void test_twins(void) {
     slots_fini(&s);
 }
 
-/* All fall on one place with the first multiplier: without a new one, this is
+/* All tokens collide with the first multiplier: without a new one, this takes
    10^10 steps. */
 static void test_attack(void) {
     struct slots s;
