@@ -2,6 +2,7 @@
 #include "cmd/replay/repeat.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_file.h"
 #include "common/child.h"
@@ -245,6 +246,7 @@ static void sort_u64(uint64_t *v, size_t n) {
 static struct figure figure_of(struct repeat *r, unsigned f) {
     uint64_t *v = r->value[f];
     size_t n = r->made;
+    TCM_ASSERT(n != 0 && n <= r->wanted);
     sort_u64(v, n);
     return (struct figure){v[0], (v[(n - 1) / 2] + v[n / 2]) / 2, v[n - 1]};
 }

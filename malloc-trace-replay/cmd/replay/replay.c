@@ -9,6 +9,7 @@
  * that a faulty allocator is reported.
  */
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "cmd/replay/feed/feeder.h"
@@ -224,6 +225,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             r->interrupted = true;
             break;
         }
+        TCM_ASSERT(b->account.ops >= r->done.ops);
         r->done = b->account;
         if (b->last)
             break;
@@ -312,6 +314,11 @@ static void run_real_end(struct run *r) {
     r->report.real = real;
     r->watch.runs_apart = true;
     r->watch.run_peak_bytes = (uint64_t)real->peak_live_bytes;
+    /* The threads' changes of live bytes add up to those of the trace. */
+    TCM_ASSERT(r->interrupted || r->cut_short || r->out_of_memory ||
+               r->ring->result.status == TOOL_FAILED ||
+               (uint64_t)real->end_live_bytes ==
+                   r->ring->result.done.live_bytes);
 }
 
 /* Runs from start mark to end mark. False: could not begin, after a message. */

@@ -202,6 +202,7 @@ static void batch_flush(struct replay_deal *d, bool last, bool is_state) {
     b->last = last;
     b->is_state = is_state;
     b->sampled &= is_state;
+    TCM_ASSERT(b->last == 0 || is_state);
     d->ring->result.windows = d->window + d->window_used;
     replay_ring_filled(d->ring);
     d->count = d->segments = 0;

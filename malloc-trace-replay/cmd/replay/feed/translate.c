@@ -212,6 +212,7 @@ static void batch_end(struct replay_translate *t, bool last) {
     if (!replay_translate_fits(t))
         t->at = b->word;
     TCM_ASSERT(t->at >= b->word && t->at <= b->word + REPLAY_BATCH_WORDS);
+    TCM_ASSERT(t->ops >= b->first_op && t->live_objects <= t->used);
     b->words = (uint32_t)(t->at - b->word);
     b->slots = t->used;
     b->caches = t->threads.indices;

@@ -237,6 +237,7 @@ static void log_line(struct replay_call_log *log, uint32_t slot,
     uint64_t *tag = (uint64_t *)log->tags.memory + slot;
     if (log->used + LOG_LINE_BYTES > LOG_BYTES)
         log_flush(log);
+    size_t begin = log->used;
     if (old == NULL && made == NULL)
         return;
     log_text(log, old == NULL    ? "malloc("
@@ -255,6 +256,7 @@ static void log_line(struct replay_call_log *log, uint32_t slot,
     } else {
         log_text(log, ")\n");
     }
+    TCM_ASSERT(log->used - begin <= LOG_LINE_BYTES);
 }
 
 /* --- Operations ----------------------------------------------------------- */

@@ -24,8 +24,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* The probe ends itself: threads of an allocator may take the signal by which
-   this process would be told of the end of a child with a limit. */
+/* Time after which the probe ends itself. A child with a limit would need a
+   signal to this process, which threads of an allocator may take. */
 #define PROBE_LIMIT_SECONDS 10
 
 /* --- Modules -------------------------------------------------------------- */
@@ -33,7 +33,7 @@
 #define MODULES 64
 
 struct module {
-    uintptr_t begin, end; /* of its code */
+    uintptr_t begin, end; /* addresses of its code */
     bool is_trusted;      /* the C library, the loader, or this program */
     char name[64];
 };
@@ -75,8 +75,8 @@ static const struct module *module_of(uintptr_t at) {
     return NULL;
 }
 
-/* Notes the module of the code at AT, unless it is trusted. From a signal
-   handler. */
+/* Notes the module of the code at AT, unless it is trusted. Called by signal
+   handlers. */
 static void note(char *name, size_t size, uintptr_t at) {
     const struct module *m = module_of(at);
     if (m != NULL && m->is_trusted)
@@ -91,7 +91,7 @@ static void note(char *name, size_t size, uintptr_t at) {
 
 #if defined(__x86_64__)
 
-/* A thread whose counter faults carries the instruction out for itself. */
+/* Executes the instruction of a thread whose read of the counter faulted. */
 static void on_fault(int signal, siginfo_t *info, void *context) {
     static const unsigned char rdtsc[] = {0x0f, 0x31};
     static const unsigned char rdtscp[] = {0x0f, 0x01, 0xf9};
@@ -102,7 +102,7 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     bool is_first = memcmp(code, rdtsc, sizeof(rdtsc)) == 0;
     (void)info;
     if (!is_first && memcmp(code, rdtscp, sizeof(rdtscp)) != 0) {
-        /* A fault of the allocator's own ends the probe as it would. */
+        /* Other faults end the probe as they would end a program. */
         struct sigaction usual = {.sa_handler = SIG_DFL};
         sigaction(signal, &usual, NULL);
         return;
@@ -128,7 +128,7 @@ static void watch_counter(void) {
 
 #else
 
-/* The counter's instructions do not fault here. */
+/* Finds nothing: reads of the counter do not fault on this processor. */
 static void watch_counter(void) {
     result.counter_unknown = true;
 }
@@ -183,7 +183,7 @@ static void put(struct sock_filter step) {
     filter_length++;
 }
 
-/* Calls from [BEGIN, END) pass. */
+/* Lets calls from [BEGIN, END) pass. */
 static void put_range(uintptr_t begin, uintptr_t end) {
     uint32_t high = (uint32_t)((uint64_t)begin >> 32);
     put((struct sock_filter)LOAD_HIGH(instruction_pointer));
@@ -196,9 +196,9 @@ static void put_range(uintptr_t begin, uintptr_t end) {
     put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
 }
 
-/* Calls that tell time or wait for it trap, unless they come from trusted code.
-   False: the kernel does not have that, or a range of code lies so that the
-   filter cannot name it. */
+/* Makes calls that tell time or wait for it trap, unless they come from trusted
+   code. False: the kernel has no such filters, or a range of code cannot be
+   expressed in one. */
 static bool watch_kernel(void) {
     static const uint32_t number[] = {
         SYS_clock_gettime,
@@ -261,7 +261,8 @@ static bool is_found(void) {
     return result.counter[0] != '\0' && result.kernel[0] != '\0';
 }
 
-/* Blocks of all sizes, more alive than caches keep, freed in another order. */
+/* Allocates blocks of all sizes, more of them alive than caches keep, and frees
+   them in a different order. */
 static void *work(void *seed) {
     static __thread void *block[BLOCKS];
     uint32_t random = (uint32_t)(uintptr_t)seed;

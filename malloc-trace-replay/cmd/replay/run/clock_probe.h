@@ -21,16 +21,19 @@
 
 #define REPLAY_CLOCK_PROBE "probe-clock"
 
-/* Modules with a clock of their own, and what could not be looked at. */
+/* Modules with a clock of their own. */
 struct replay_clock_foreign {
-    char counter[64]; /* reads the time-stamp counter; "": none does */
-    char kernel[64];  /* calls the kernel itself; "": none does */
+    char counter[64]; /* name of a module that reads the time-stamp counter; "":
+                         none */
+    char kernel[64];  /* name of a module that calls the kernel; "": none */
     bool counter_unknown, kernel_unknown;
 };
 
-/* Runs the probe; WORDS as for replay_again. All is unknown if it cannot. */
+/* Runs the probe. WORDS: from replay_again_words. If the probe cannot run,
+   nothing is known. */
 void replay_clock_probe(struct replay_clock_foreign *found, char **words);
-/* The probe itself: writes what it found to descriptor FD and exits. */
+/* Runs in the process of the probe: writes its findings to descriptor FD and
+   exits. */
 TCM_NORETURN void replay_clock_probe_main(int fd);
 
 #endif

@@ -52,6 +52,7 @@ static struct {
     struct replay_arena arena;
     struct replay_arena_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
+    uint64_t retired; /* lanes whose waits and counts are in the sums */
     struct replay_delay delay;
     uint64_t clock_ns; /* recorded time up to which deadlines were served */
     struct replay_batch clock_head; /* head of the last batch dealt */
@@ -119,8 +120,10 @@ static bool lanes_extend(size_t index) {
     return true;
 }
 
+/* Adds the waits and counts of a lane that has ended to the sums. */
 static void lane_report(const struct replay_lane *l) {
     struct replay_real *r = dealer.real;
+    dealer.retired++;
     r->waits.data_ns += l->waits.data_ns;
     r->waits.skew_ns += l->waits.skew_ns;
     r->waits.idle_ns += l->waits.idle_ns;
@@ -665,6 +668,7 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     uint64_t other = waits + dealer.dealer_cpu_ns + dealer.apart_cpu_ns;
     r->cpu_ns = cpu_ns > other ? cpu_ns - other : 0;
     r->peak_live_bytes = tcm_load_acquire(&dealer.crew.progress.peak_bytes);
+    r->end_live_bytes = tcm_load_acquire(&dealer.crew.progress.live_bytes);
 }
 
 /* Returns the account at a place before which all operations were done. */
@@ -683,6 +687,10 @@ void replay_real_end(struct replay_real *r) {
     pthread_join(dealer.thread, NULL);
     hosts_collect(true);
     host_retire(&dealer.main_host);
+    /* The sums are over all lanes, and no thread is left. */
+    TCM_ASSERT(dealer.retired == r->lanes && dealer.host_count == 1);
+    TCM_ASSERT(replay_flag_is_set(&dealer.crew.stop) ||
+               (dealer.unborn == NULL && dealer.crew.progress.in_flight == 0));
     r->done = account_done(r);
     replay_arena_end(&dealer.arena);
     if (dealer.lane != NULL)

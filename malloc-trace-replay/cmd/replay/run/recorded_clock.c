@@ -29,9 +29,9 @@
    clock may begin or end to be led. The first slice is the shortest. */
 #define SLICE_NS      1000000u
 #define SLICE_MOST_NS 100000000u
-/* Real time between two looks at a woken thread. */
+/* Real time from one check of a woken thread to the next. */
 #define LOOK_NS 200000u
-/* Clocks by number up to the last one that is a line of time. */
+/* Clock numbers up to the last clock that is a line of time. */
 #define CLOCKS 12
 /* Threads that are waited for after they were woken. */
 #define THREADS 256
@@ -39,26 +39,26 @@
 #define MASK_BYTES ((size_t)8)
 
 enum wait_kind {
-    WAIT_WORD,  /* on `due` itself */
+    WAIT_WORD,  /* on `due` of the wait */
     WAIT_COND,  /* on a condition variable */
-    WAIT_FUTEX, /* on a word of the caller's */
-    WAIT_SLICED /* on what cannot be woken from here */
+    WAIT_FUTEX, /* on a word of the caller */
+    WAIT_SLICED /* on an object that cannot be woken from here */
 };
 
 /* A thread that the allocator made, or that waited for a time. */
 struct clock_thread {
     bool is_used;
-    uint32_t tid;    /* 0: it has not begun */
+    uint32_t tid;    /* 0: not begun */
     bool is_awake;   /* woken or made, and not seen to wait since */
-    bool was_asleep; /* blocked when it was looked at last */
-    bool is_due;     /* in a wait that is over, which it has not left yet */
+    bool was_asleep; /* blocked at the last check */
+    bool is_due;     /* its wait is over, but it has not left the wait yet */
     void *(*main)(void *);
     void *arg;
 };
 
 struct clock_wait {
     struct clock_wait *next, *before;
-    uint64_t deadline_ns; /* of the line */
+    uint64_t deadline_ns; /* time of the line */
     uint32_t due;
     enum wait_kind kind;
     void *object;
@@ -67,9 +67,9 @@ struct clock_wait {
 
 static struct {
     uint32_t is_led;
-    uint64_t line_ns;  /* led: the time; else not used */
-    uint64_t start_ns; /* of the line, where it began to be led */
-    int64_t shift_ns;  /* free: to add to the real time */
+    uint64_t line_ns;  /* time, while the clock is led */
+    uint64_t start_ns; /* time of the line where the clock began to be led */
+    int64_t shift_ns;  /* added to the real time while the clock is free */
     uint64_t soonest;
     struct tcm_lock lock;
     struct clock_wait *waits;
@@ -79,7 +79,7 @@ static struct {
 } line = {.soonest = UINT64_MAX};
 
 __thread bool replay_makes_thread;
-static __thread uint64_t own_ns; /* of the line; 0: the common one */
+static __thread uint64_t own_ns; /* time of the line; 0: the common one */
 static __thread struct clock_thread *own_thread;
 
 /* --- The line ------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static uint64_t real_ns(clockid_t id) {
     return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
 }
 
-/* The virtual CLOCK_MONOTONIC. */
+/* Time of CLOCK_MONOTONIC as the allocator sees it. */
 static uint64_t line_now(void) {
     if (!is_led())
         return real_ns(CLOCK_MONOTONIC) +
@@ -118,8 +118,8 @@ static bool is_on_line(clockid_t id) {
     }
 }
 
-/* Real time of clock ID less that of CLOCK_MONOTONIC, as first seen: a clock
-   that is set meanwhile goes on as if it were not. */
+/* Real time of clock ID less that of CLOCK_MONOTONIC, when first read. So a
+   clock that is set later goes on as if it were not. */
 static uint64_t delta_ns(clockid_t id) {
     static uint64_t delta[CLOCKS];
     TCM_ASSERT(id >= 0 && id < CLOCKS);
@@ -141,7 +141,7 @@ static bool is_valid(const struct timespec *ts) {
     return ts->tv_nsec >= 0 && ts->tv_nsec < (long)SECOND;
 }
 
-/* A relative time, cut to some 200 years; 0 if it is negative. */
+/* Relative time in ns, cut to some 200 years; 0 if negative. */
 static uint64_t span_ns(const struct timespec *ts) {
     if (ts->tv_sec < 0)
         return 0;
@@ -149,7 +149,7 @@ static uint64_t span_ns(const struct timespec *ts) {
            (uint64_t)ts->tv_nsec;
 }
 
-/* The line's time of AT on clock ID. */
+/* Time of the line when clock ID reaches AT. */
 static uint64_t deadline_at(clockid_t id, const struct timespec *at) {
     uint64_t ns = span_ns(at), delta = delta_ns(id);
     /* CLOCK_MONOTONIC_RAW and _COARSE may be behind CLOCK_MONOTONIC. */
@@ -161,8 +161,8 @@ static uint64_t deadline_in(uint64_t ns) {
     return ns < UINT64_MAX / 2 ? now + ns : UINT64_MAX;
 }
 
-/* Clock that a condition variable compares AT with. A process cannot ask for
-   it; the two that there are lie decades apart. */
+/* Clock that a condition variable compares AT with. A process cannot query it,
+   but the two possible clocks lie decades apart. */
 static clockid_t clock_of(const struct timespec *at) {
     uint64_t ns = span_ns(at);
     uint64_t real = line_now() + delta_ns(CLOCK_REALTIME);
@@ -179,7 +179,7 @@ static void find_soonest_locked(void) {
     tcm_store_relaxed(&line.soonest, least);
 }
 
-/* A record that no living thread has; NULL: there is none. */
+/* Returns a record that no living thread has; NULL: all are in use. */
 static struct clock_thread *thread_new_locked(void) {
     for (size_t i = 0; i < THREADS; i++) {
         struct clock_thread *t = &line.thread[i];
@@ -191,7 +191,8 @@ static struct clock_thread *thread_new_locked(void) {
     return NULL;
 }
 
-/* The record of the calling thread; NULL: there are too many. */
+/* Returns the record of the calling thread; NULL: there are too many
+   threads. */
 static struct clock_thread *thread_locked(void) {
     if (own_thread == NULL)
         own_thread = thread_new_locked();
@@ -200,7 +201,7 @@ static struct clock_thread *thread_locked(void) {
     return own_thread;
 }
 
-/* The woken thread T waits again, or is not waited for any longer. */
+/* Notes that the woken thread T waits again, or is no longer waited for. */
 static void thread_rests_locked(struct clock_thread *t) {
     t->is_awake = false;
     tcm_store_release(&line.rests, line.rests + 1);
@@ -300,7 +301,7 @@ static char thread_state(uint32_t tid) {
     return end != NULL && end[1] == ' ' ? end[2] : 0;
 }
 
-/* Counts a thread that is not waited for any longer. */
+/* Counts a thread that is no longer waited for. */
 static void straggler_locked(struct clock_thread *t) {
     char *name = line.account.straggler;
     if (line.account.stragglers++ == 0 &&
@@ -309,8 +310,8 @@ static void straggler_locked(struct clock_thread *t) {
     t->is_awake = false;
 }
 
-/* Looks at the threads that are awake: one that has ended, or is blocked twice
-   in a row, is not waited for. Returns how many run. */
+/* Checks the threads that are awake: a thread that has ended, or is blocked
+   twice in a row, is no longer waited for. Returns how many run. */
 static size_t look_at_awake(bool is_late) {
     size_t running = 0;
     tcm_lock(&line.lock);
@@ -375,7 +376,7 @@ void replay_clock_settle(void) {
     await_rest();
 }
 
-/* Wakes all whose deadline is the next one, if that is not behind TO. False:
+/* Wakes all waits with the next deadline, if that is not behind TO. False:
    there is none. */
 static bool serve_next(uint64_t to) {
     tcm_lock(&line.lock);
@@ -398,7 +399,7 @@ static bool serve_next(uint64_t to) {
 
 void replay_clock_lead(void) {
     uint64_t now = line_now();
-    /* Offsets of the clocks are those of one moment. */
+    /* Read together, so that the offsets of all clocks belong to one moment. */
     for (clockid_t id = 0; id < CLOCKS; id++)
         if (is_on_line(id))
             (void)delta_ns(id);
@@ -485,7 +486,7 @@ int timespec_get(struct timespec *ts, int base) {
 
 /* --- Sleeping ------------------------------------------------------------- */
 
-/* Sleeps until DEADLINE_NS of the line. 0, or EINTR. */
+/* Sleeps until DEADLINE_NS of the line. Returns 0, or EINTR. */
 static int sleep_until(uint64_t deadline_ns) {
     struct clock_wait w;
     uint64_t slice = SLICE_MOST_NS;
@@ -493,7 +494,8 @@ static int sleep_until(uint64_t deadline_ns) {
     wait_begin(&w, deadline_ns, WAIT_WORD, NULL);
     while (error == 0 && !wait_is_over(&w)) {
         struct timespec ts = timespec_of(wait_slice_ns(&w, &slice));
-        /* A system call of its own: the caller is told of a signal. */
+        /* A system call of its own, so that the caller gets EINTR for a
+           signal. */
         if (tcm_syscall(SYS_futex, &w.due, FUTEX_WAIT_PRIVATE, 0, &ts, NULL,
                         0) != 0 &&
             errno == EINTR)
@@ -504,8 +506,8 @@ static int sleep_until(uint64_t deadline_ns) {
     return error;
 }
 
-/* Sleeps for SPAN; the rest of an interrupted sleep goes to REST. 0 or an
-   error number. */
+/* Sleeps for SPAN. The rest of an interrupted sleep goes to REST. Returns 0 or
+   an error number. */
 static int sleep_for(const struct timespec *span, struct timespec *rest) {
     if (!is_valid(span) || span->tv_sec < 0)
         return EINVAL;
@@ -565,7 +567,7 @@ unsigned sleep(unsigned seconds) {
 
 /* --- Objects of the C library --------------------------------------------- */
 
-/* The C library's own functions, which those below stand before. */
+/* Functions of the C library that the ones below replace. */
 static struct {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                   void *);
@@ -595,7 +597,7 @@ static void *find_cond_timedwait(void) {
     tcm_store_relaxed(&libc.member,                                            \
                       (__typeof__(libc.member))dlsym(RTLD_NEXT, name))
 
-/* Each thread that finds them stores the same. */
+/* Finds these functions. Each thread that does stores equal addresses. */
 static void find_functions(void) {
     static uint32_t is_done;
     if (tcm_load_acquire(&is_done))
@@ -659,7 +661,8 @@ struct object_wait {
     clockid_t id;
 };
 
-/* Waits until AT of the real clock, by the C library. 0 or an error number. */
+/* Waits until AT of the real clock, by the C library. Returns 0 or an error
+   number. */
 static int object_wait_real(const struct object_wait *o,
                             const struct timespec *at) {
     find_functions();
@@ -679,19 +682,19 @@ static int object_wait_real(const struct object_wait *o,
     }
 }
 
-/* Waits until AT of the clock O->id. 0 or an error number. */
+/* Waits until AT of clock O->id. Returns 0 or an error number. */
 static int object_wait(const struct object_wait *o, const struct timespec *at) {
     struct clock_wait w;
     uint64_t slice = SLICE_NS;
     bool is_cond = o->kind == COND || o->kind == COND_CLOCK;
     int error;
     if (!is_on_line(o->id) || !is_valid(at))
-        return object_wait_real(o, at); /* knows the error */
+        return object_wait_real(o, at); /* returns the error */
     wait_begin(&w, deadline_at(o->id, at), is_cond ? WAIT_COND : WAIT_SLICED,
                o->object);
     pthread_cleanup_push(wait_end, &w);
     do {
-        /* A lock that is free is taken also when its time is over. */
+        /* A free lock is taken even when the time is over. */
         uint64_t ns = wait_is_over(&w) ? 0 : wait_slice_ns(&w, &slice);
         bool is_last = wait_is_over(&w);
         if (!is_cond)
@@ -701,7 +704,7 @@ static int object_wait(const struct object_wait *o, const struct timespec *at) {
         if (is_last)
             break;
     } while (error == ETIMEDOUT);
-    /* The wake by the clock looks like one by another thread. */
+    /* A wake by the clock looks like a wake by another thread. */
     if (error == 0 && is_cond && tcm_load_acquire(&w.due) != 0)
         error = ETIMEDOUT;
     pthread_cleanup_pop(1);
@@ -747,8 +750,8 @@ int sem_clockwait(sem_t *restrict sem, clockid_t id,
 
 /* --- Descriptors ---------------------------------------------------------- */
 
-/* A call that waits for descriptors for at most SPAN_NS of real time; its
-   result. */
+/* Waits for descriptors, at most for SPAN_NS of real time; returns the result
+   of the call. */
 typedef long descriptor_wait(void *ctx, const struct timespec *span);
 
 /* Waits for at most SPAN_NS of the line, in slices. */
@@ -807,7 +810,7 @@ struct select_call {
     const sigset_t *mask;
 };
 
-/* The kernel writes the answer over what is asked, which is asked again. */
+/* The kernel overwrites the sets with its answer, so each call gets a copy. */
 static long select_once(void *ctx, const struct timespec *span) {
     struct select_call *c = ctx;
     struct timespec ts = *span;
@@ -832,7 +835,7 @@ int pselect(int count, fd_set *restrict in, fd_set *restrict out,
             const sigset_t *restrict mask) {
     struct select_call c = {
         .count = count, .asked = {in, out, other}, .mask = mask};
-    /* Sets that the caller made larger than the type have no copy here. */
+    /* Sets larger than their type have no copy here. */
     if (span == NULL || !is_valid(span) || span->tv_sec < 0 ||
         count > FD_SETSIZE) {
         struct timespec ts = span == NULL ? (struct timespec){0, 0} : *span;
@@ -861,7 +864,7 @@ int select(int count, fd_set *restrict in, fd_set *restrict out,
         (uint64_t)span->tv_sec * SECOND + (uint64_t)span->tv_usec * 1000;
     struct timespec ts = timespec_of(ns);
     int result = pselect(count, in, out, other, &ts, NULL);
-    /* Linux tells how much was left. */
+    /* Linux returns the time that was left. */
     uint64_t passed = line_now() - began;
     uint64_t rest = ns > passed ? ns - passed : 0;
     span->tv_sec = (time_t)(rest / SECOND);
@@ -927,10 +930,8 @@ static long futex_wait(uint32_t *word, int operation, uint32_t expected,
     return result;
 }
 
-/*
- * Calls of the kernel by number. Those that come back on another stack (clone,
- * vfork) cannot go through a function in C; no allocator makes them so.
- */
+/* System calls by number. Calls that return on another stack (clone, vfork)
+   cannot go through a function in C; no allocator makes them so. */
 long syscall(long number, ...) {
     long a[6];
     va_list list;

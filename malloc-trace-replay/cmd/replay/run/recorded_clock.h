@@ -51,14 +51,14 @@
 #define REPLAY_CLOCK_PATIENCE_NS 1000000000u
 
 struct replay_clock_account {
-    uint64_t waits;      /* begun while the clock was led */
-    uint64_t served;     /* of these, ended by their deadline */
+    uint64_t waits;      /* waits that began while the clock was led */
+    uint64_t served;     /* waits among them that ended by their deadline */
     uint64_t stragglers; /* woken threads that did not wait again in time */
-    char straggler[16];  /* name of the first one's thread */
+    char straggler[16];  /* thread name of the first of them */
 };
 
 /* Recorded time of the operation OFFSET words behind the first one of a part of
-   B that has WORDS; *STEP: the time of as many words as run in one go. */
+   B that has WORDS. *STEP: time of the words that run in one go. */
 static inline uint64_t replay_clock_place(const struct replay_batch *b,
                                           size_t offset, size_t words,
                                           uint64_t *step) {
@@ -68,24 +68,25 @@ static inline uint64_t replay_clock_place(const struct replay_batch *b,
     return b->due_ns + (words == 0 ? 0 : span * offset / words);
 }
 
-/* The clock is led from now on: it stands until replay_clock_advance. */
+/* Leads the clock from now on: it stands until replay_clock_advance. */
 void replay_clock_lead(void);
-/* The calling thread makes a thread of the replay, not of the allocator. */
+/* True while the calling thread makes a thread of the replay, not of the
+   allocator. */
 extern __thread bool replay_makes_thread;
 
-/* Waits until the threads of the allocator wait or are blocked: work that they
+/* Waits until the threads of the allocator wait or are blocked. Work that they
    were given takes no recorded time. */
 void replay_clock_settle(void);
-/* Sets the led clock to NS since replay_clock_lead, with all deadlines before
-   served in order. A time in the past is nothing to do. */
+/* Sets the led clock to NS since replay_clock_lead, and serves all deadlines
+   before NS in their order. Does nothing if NS is past. */
 void replay_clock_advance(uint64_t ns);
 /* Sets the calling thread's own time to NS since replay_clock_lead; serves no
-   deadline. The clock of threads without such a time is the latest one. */
+   deadline. Threads without a time of their own have the latest one. */
 void replay_clock_advance_thread(uint64_t ns);
-/* The least deadline that somebody waits for, in ns since replay_clock_lead;
+/* Least deadline that a thread waits for, in ns since replay_clock_lead;
    UINT64_MAX: none. */
 uint64_t replay_clock_next_deadline(void);
-/* The clock runs free again, from where it stands. */
+/* Lets the clock run free again, from where it stands. */
 void replay_clock_release(void);
 
 void replay_clock_tell(struct replay_clock_account *account);

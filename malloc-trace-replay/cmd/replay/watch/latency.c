@@ -275,17 +275,20 @@ static void json_row(const struct latency_row *row, struct tool_json *j) {
     tool_json_double(j, "max_ns", row->most);
 }
 
-static void json_kind(const struct replay_latency *l, unsigned kind,
-                      struct tool_json *j) {
+/* Returns the number of calls of KIND. */
+static uint64_t json_kind(const struct replay_latency *l, unsigned kind,
+                          struct tool_json *j) {
     struct latency_row row;
     if (!row_make(l, l->cell[kind], LATENCY_SIZES, &row))
-        return;
+        return 0;
+    uint64_t calls = row.count, by_size = 0;
     tool_json_begin_object(j, replay_kind_name[kind]);
     json_row(&row, j);
     tool_json_begin_array(j, "sizes");
     for (unsigned s = 0; s < LATENCY_SIZES; s++) {
         if (!row_make(l, &l->cell[kind][s], 1, &row))
             continue;
+        by_size += row.count;
         tool_json_begin_object(j, NULL);
         if (s + 1 < LATENCY_SIZES)
             tool_json_u64(j, "size_to", (uint64_t)16 << s);
@@ -294,6 +297,8 @@ static void json_kind(const struct replay_latency *l, unsigned kind,
     }
     tool_json_end_array(j);
     tool_json_end_object(j);
+    TCM_ASSERT(by_size == calls);
+    return calls;
 }
 
 static void latency_json(const struct replay_watch *w, const void *state,
@@ -311,8 +316,10 @@ static void latency_json(const struct replay_watch *w, const void *state,
         tool_json_end_object(j);
     }
     tool_json_double(j, "clock_ns", (double)l->own_ticks * l->ns);
+    uint64_t calls = 0;
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
-        json_kind(l, k, j);
+        calls += json_kind(l, k, j);
+    TCM_ASSERT(calls == all.count);
     tool_json_begin_array(j, "worst");
     for (unsigned i = 0; i < l->worst_count; i++) {
         const struct latency_worst *at = &l->worst[i];

@@ -383,6 +383,8 @@ void replay_time_start(struct replay_time *t) {
 }
 
 void replay_time_batch_begin(struct replay_time *t) {
+    TCM_ASSERT(!t->in_batch);
+    t->in_batch = true;
     t->batch_thread_ns = tcm_clock_thread_cpu_ns();
     t->batch_wall_ns = tcm_clock_ns();
 }
@@ -390,6 +392,8 @@ void replay_time_batch_begin(struct replay_time *t) {
 void replay_time_batch_end(struct replay_time *t, bool apart) {
     uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
     uint64_t thread_ns = tcm_clock_thread_cpu_ns() - t->batch_thread_ns;
+    TCM_ASSERT(t->in_batch);
+    t->in_batch = false;
     if (apart) {
         t->apart_ns += wall_ns;
         return;
@@ -423,6 +427,7 @@ uint64_t replay_await_due(const struct replay_batch *b, uint64_t start_ns,
 }
 
 void replay_time_end(struct replay_time *t) {
+    TCM_ASSERT(!t->in_batch);
     t->elapsed_ns = tcm_clock_ns() - t->first_wall_ns;
     uint64_t thread = tcm_clock_thread_cpu_ns() - t->first_thread_ns;
     uint64_t process = tcm_clock_process_cpu_ns() - t->first_process_ns;

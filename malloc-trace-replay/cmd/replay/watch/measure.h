@@ -73,6 +73,7 @@ struct replay_time {
                             threads of the process between the marks */
     uint64_t elapsed_ns; /* between the marks, with waits for operations */
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
+    bool in_batch;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of the batch */
     uint64_t thread_ns;                      /* within batches */
     uint64_t apart_ns; /* of prologues and epilogues, which are part of

@@ -157,6 +157,8 @@ static void timeline_moment(struct replay_watch *w, void *state,
     uint64_t faults = faults_now();
     if (t->count == 0)
         t->faults = faults;
+    TCM_ASSERT(t->count == 0 ||
+               t->moment[t->count - 1].operation <= b->account.ops);
     struct timeline_moment *m = &t->moment[t->count++];
     *m = (struct timeline_moment){.operation = b->account.ops,
                                   .ns = since_ns - w->start_ns,

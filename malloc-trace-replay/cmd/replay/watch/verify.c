@@ -426,6 +426,7 @@ static void verify_end(struct replay_watch *w, void *state) {
             "changed",
             at, (void *)found.start);
     }
+    TCM_ASSERT(v->root == 0);
 }
 
 /* --- Signals -------------------------------------------------------------- */
