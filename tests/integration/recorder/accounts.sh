@@ -49,14 +49,14 @@ sound() {
 damaged() {
     "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: postprocess" "$? $(json json complete damaged_places)" "3 false 1"
-    check "$1: postprocess tells it" grep -q "footer counts .* $3, th" err
+    check "$1: postprocess tells it" grep -q "footer counts .* $3, " err
     check "$1: postprocess: one line" one_line err
     "$malloc_trace" info "$2" >out 2>err
     is "$1: info" "$? $(grep -c '^  complete  *no' out)" "3 1"
     check "$1: info tells it" grep -q "$2: byte .*footer counts .* $3" err
     "$malloc_trace" dump "$2" >out 2>err
     is "$1: dump" $? 3
-    check "$1: dump tells it" grep -q "footer counts .* $3, th" out
+    check "$1: dump tells it" grep -q "footer counts .* $3, " out
 }
 
 TCMALLOC_TRACE_UNCOMPRESSED=1 record t "$built/process/process_target" plain 2>err
