@@ -111,7 +111,7 @@ static void print_pace(const struct replay_report *r, FILE *out) {
     fprintf(out, "pace              kept to within %s; it stood still for %s, ",
             tool_text_ns(&a, r->late_ns),
             tool_text_ns(&b, r->watch->rss->look_ns));
-    fprintf(out, "while memory was looked at\n");
+    fprintf(out, "while memory was measured\n");
 }
 
 /* Modules that take their time from elsewhere than the recorded clock. */
@@ -123,7 +123,7 @@ static void print_foreign(const struct replay_clock_foreign *f, FILE *out) {
         fprintf(out, "not under it      %s: asks the kernel by itself\n",
                 f->kernel);
     if (f->counter_unknown || f->kernel_unknown)
-        fprintf(out, "not looked at     whether the allocator %s%s%s\n",
+        fprintf(out, "not examined      whether the allocator %s%s%s\n",
                 f->counter_unknown ? "reads the time-stamp counter" : "",
                 f->counter_unknown && f->kernel_unknown ? " or " : "",
                 f->kernel_unknown ? "asks the kernel by itself" : "");

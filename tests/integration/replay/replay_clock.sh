@@ -110,7 +110,7 @@ names() {
         >"$out" 2>"$err"
     is "$1: exit status" $? 0
     if [ "$(json j "$2")" = "" ] &&
-        grep -q '^not looked at' "$out"; then
+        grep -q '^not examined' "$out"; then
         skip "$1 is named" "not to be looked at here"
         return
     fi

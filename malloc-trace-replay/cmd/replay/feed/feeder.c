@@ -46,7 +46,7 @@ struct feeder {
     struct tool_ops ops;
 };
 
-/* --- What is told --------------------------------------------------------- */
+/* --- Messages ------------------------------------------------------------- */
 
 static void feed_notice(struct feeder *f, const char *fmt, ...)
     TCM_PRINTF(2, 3);

@@ -17,7 +17,7 @@
 
 const char replay_nothrow = 0;
 
-/* --- What stands in for a call that the allocator lacks ------------------- */
+/* --- Replacements of calls that the allocator lacks ----------------------- */
 
 static struct replay_calls found; /* functions found so far, for the functions
                                      below */

@@ -90,7 +90,7 @@ static TCM_ALWAYS_INLINE void touch_before_free(enum replay_touch how,
         (void)*(volatile const char *)(p + i);
 }
 
-/* --- Where blocks are ----------------------------------------------------- */
+/* --- Slots and cells ------------------------------------------------------ */
 
 /* IN_CELLS is x->cell != NULL, a constant in the hot loop. */
 static TCM_ALWAYS_INLINE void *block_of(const struct replay_exec *x,

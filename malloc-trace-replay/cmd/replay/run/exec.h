@@ -61,7 +61,7 @@ void replay_exec_switch(struct replay_exec *x, uint32_t index);
 
 /* --- Which call an operation is ------------------------------------------- */
 
-/* Kinds of calls that results are told apart by. */
+/* Kinds of calls, by which results are divided. */
 enum replay_kind {
     REPLAY_KIND_MALLOC,
     REPLAY_KIND_CALLOC,

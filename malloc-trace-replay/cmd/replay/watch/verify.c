@@ -83,7 +83,7 @@ static void verify_unlock(struct replay_verify *v) {
     tcm_store_release(&v->lock, 0u);
 }
 
-/* --- What is told --------------------------------------------------------- */
+/* --- Messages ------------------------------------------------------------- */
 
 /* Prints "operation 12 (malloc of 100 bytes, slot 3, thread 2)" to TEXT.
    Returns the length. */
