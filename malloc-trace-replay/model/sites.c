@@ -74,7 +74,7 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
     struct tool_frame *f = &s->frame[s->frames++];
     *note = (uint32_t)s->frames;
     *f = (struct tool_frame){.parent = numbered(s, def->parent)};
-    if (def->what == MTF_SITE_DEF_LINE) {
+    if (def->kind == MTF_SITE_DEF_LINE) {
         s->has_lines = true;
         f->language = def->language;
         f->file = numbered(s, def->file);
@@ -112,7 +112,7 @@ static bool take_module(struct tool_sites *s, const struct mtf_site_def *def) {
                                          s->base + def->module);
     if (m == NULL)
         return false;
-    if (def->what == MTF_SITE_DEF_PATH)
+    if (def->kind == MTF_SITE_DEF_PATH)
         return add_path(m, def->path, def->path_length);
     /* A definition that is repeated begins with its first part again. */
     m->path_length = 0;
@@ -132,7 +132,7 @@ bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n) {
         s->unreadable++;
         return true;
     }
-    switch (def.what) {
+    switch (def.kind) {
     case MTF_SITE_DEF_FRAME:
     case MTF_SITE_DEF_LINE:
         return take_frame(s, &def);

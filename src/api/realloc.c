@@ -115,9 +115,9 @@ static void *realloc_private(void *ptr, size_t size,
     return to;
 }
 
-static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
-                  void *ptr, const struct tcm_block_info *info, size_t size,
-                  enum mtf_call call) {
+static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
+                        void *ptr, const struct tcm_block_info *info,
+                        size_t size, enum mtf_call call) {
     bool shared = false;
     size_t roomy = roomy_size(info->size, size);
     TCM_ASSERT(roomy >= size);
@@ -218,7 +218,7 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
     }
     check_block_in_use(self, trace, ptr, &info);
     if (!resize_in_place(trace, ptr, &info, size, call)) {
-        result = move(self, trace, ptr, &info, size, call);
+        result = move_block(self, trace, ptr, &info, size, call);
         if (result == NULL) {
             if (trace != NULL && fails)
                 tcm_trace_realloc_failed(trace, call, size,

@@ -20,17 +20,18 @@ static inline uint64_t read64(const uint8_t *p) {
     return v;
 }
 
-static inline uint64_t mix(uint64_t lane, uint64_t input) {
+static inline uint64_t mix_lane(uint64_t lane, uint64_t input) {
     return rotl(lane + input * PRIME2, 31) * PRIME1;
 }
 
-static void consume(uint64_t lane[4], const uint8_t *p, size_t stripes) {
+static void consume_stripes(uint64_t lane[4], const uint8_t *p,
+                            size_t stripes) {
     uint64_t a = lane[0], b = lane[1], c = lane[2], d = lane[3];
     for (; stripes != 0; stripes--, p += 32) {
-        a = mix(a, read64(p));
-        b = mix(b, read64(p + 8));
-        c = mix(c, read64(p + 16));
-        d = mix(d, read64(p + 24));
+        a = mix_lane(a, read64(p));
+        b = mix_lane(b, read64(p + 8));
+        c = mix_lane(c, read64(p + 16));
+        d = mix_lane(d, read64(p + 24));
     }
     lane[0] = a;
     lane[1] = b;
@@ -62,10 +63,10 @@ void tcm_checksum_add(struct tcm_checksum *c, const void *data, size_t length) {
         length -= n;
         if (c->tail_length < sizeof(c->tail))
             return;
-        consume(c->lane, c->tail, 1);
+        consume_stripes(c->lane, c->tail, 1);
         c->tail_length = 0;
     }
-    consume(c->lane, p, length / 32);
+    consume_stripes(c->lane, p, length / 32);
     p += length / 32 * 32;
     length %= 32;
     if (length != 0)
@@ -80,7 +81,7 @@ uint64_t tcm_checksum_end(const struct tcm_checksum *c) {
         h = rotl(c->lane[0], 1) + rotl(c->lane[1], 7) + rotl(c->lane[2], 12) +
             rotl(c->lane[3], 18);
         for (unsigned i = 0; i < 4; i++)
-            h = (h ^ mix(0, c->lane[i])) * PRIME1 + PRIME4;
+            h = (h ^ mix_lane(0, c->lane[i])) * PRIME1 + PRIME4;
     } else {
         h = c->seed + PRIME5;
     }
@@ -88,7 +89,7 @@ uint64_t tcm_checksum_end(const struct tcm_checksum *c) {
     const uint8_t *p = c->tail;
     uint32_t left = c->tail_length;
     for (; left >= 8; left -= 8, p += 8)
-        h = rotl(h ^ mix(0, read64(p)), 27) * PRIME1 + PRIME4;
+        h = rotl(h ^ mix_lane(0, read64(p)), 27) * PRIME1 + PRIME4;
     if (left >= 4) {
         uint32_t v;
         memcpy(&v, p, sizeof(v));

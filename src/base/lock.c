@@ -67,7 +67,7 @@ static uint32_t rank_of(const struct tcm_lock *lock) {
     return tcm_load_relaxed(&lock->rank) & ((1u << RANK_BITS) - 1);
 }
 
-bool tcm_lock_is_mine(const struct tcm_lock *lock) {
+bool tcm_lock_is_held(const struct tcm_lock *lock) {
     return tcm_debug &&
            tcm_load_relaxed(&lock->rank) >> RANK_BITS == thread_number();
 }
@@ -93,7 +93,7 @@ void tcm_lock_note_given(struct tcm_lock *lock) {
     if (!tcm_debug)
         return;
     uint32_t rank = rank_of(lock);
-    TCM_CHECK(tcm_load_relaxed(&lock->state) != 0 && tcm_lock_is_mine(lock));
+    TCM_CHECK(tcm_load_relaxed(&lock->state) != 0 && tcm_lock_is_held(lock));
     tcm_store_relaxed(&lock->rank, rank);
     if (rank == TCM_RANK_NONE)
         return;

@@ -57,8 +57,8 @@ void tcm_lock_note_given(struct tcm_lock *lock);
 
 /* Debug builds: true if the calling thread holds LOCK. After a fork the child's
    thread holds what the forking thread held. */
-bool tcm_lock_is_mine(const struct tcm_lock *lock);
-#define tcm_lock_assert_held(lock) TCM_ASSERT(tcm_lock_is_mine(lock))
+bool tcm_lock_is_held(const struct tcm_lock *lock);
+#define tcm_lock_assert_held(lock) TCM_ASSERT(tcm_lock_is_held(lock))
 /* Number of times that locks of each rank were taken; counted in builds for
    unit tests. */
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
@@ -69,7 +69,7 @@ extern TCM_TLS uint32_t tcm_locks_held;
 
 static inline void tcm_lock(struct tcm_lock *lock) {
     uint32_t expected = 0;
-    TCM_ASSERT(!tcm_lock_is_mine(lock));
+    TCM_ASSERT(!tcm_lock_is_held(lock));
     tcm_locks_held++;
     tcm_fence_signal();
     if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u)))
@@ -81,7 +81,7 @@ static inline void tcm_lock(struct tcm_lock *lock) {
 /* Takes LOCK if it is free now. */
 static inline bool tcm_lock_try(struct tcm_lock *lock) {
     uint32_t expected = 0;
-    TCM_ASSERT(!tcm_lock_is_mine(lock));
+    TCM_ASSERT(!tcm_lock_is_held(lock));
     tcm_locks_held++;
     tcm_fence_signal();
     if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u))) {

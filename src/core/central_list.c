@@ -142,7 +142,7 @@ static void list_insert(struct tcm_central *central, struct tcm_span *span) {
 static struct tcm_span *make_span(unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
     unsigned bit_words = (info->objects + 63u) / 64;
-    TCM_ASSERT(!tcm_lock_is_mine(&tcm_central[size_class].lock));
+    TCM_ASSERT(!tcm_lock_is_held(&tcm_central[size_class].lock));
     struct tcm_span *span =
         tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
     if (span == NULL)
@@ -197,7 +197,7 @@ static void free_spans(struct tcm_span *chain) {
         struct tcm_span *span = chain;
         chain = span->left;
         TCM_ASSERT(span->state == TCM_SPAN_MOVING);
-        TCM_ASSERT(!tcm_lock_is_mine(&tcm_central[span->size_class].lock));
+        TCM_ASSERT(!tcm_lock_is_held(&tcm_central[span->size_class].lock));
         for (size_t page = 0; page < span->pages; page++)
             tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
         for (size_t page = 1; page + 1 < span->pages; page++)
@@ -257,7 +257,7 @@ static uint64_t whole_lines(uint64_t bits, size_t size) {
 }
 
 /* Word with N ones, at least one, from bit LOW on. */
-static TCM_ALWAYS_INLINE uint64_t ones(unsigned low, unsigned n) {
+static TCM_ALWAYS_INLINE uint64_t ones_from(unsigned low, unsigned n) {
     TCM_ASSERT(n != 0 && low + n <= 64);
     return ~(uint64_t)0 >> (64 - n) << low;
 }
@@ -280,7 +280,7 @@ static TCM_ALWAYS_INLINE uint64_t take_bits(uint64_t bits, uintptr_t base,
             object += size;
         }
         *got += run;
-        bits &= ~ones(low, run);
+        bits &= ~ones_from(low, run);
     }
     return bits;
 }
@@ -395,7 +395,7 @@ static void mark_slots(struct tcm_central *central, struct tcm_span *span,
     for (; n != 0; word++) {
         unsigned low = slot % 64;
         unsigned here = n < 64 - low ? n : 64 - low;
-        uint64_t bits = ones(low, here);
+        uint64_t bits = ones_from(low, here);
         uint64_t twice = span->free_bits[word] & bits;
         if (TCM_UNLIKELY(twice != 0))
             wrong_free(

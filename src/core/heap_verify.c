@@ -140,8 +140,8 @@ static void verify_central(unsigned size_class, const struct page_sums *sums) {
 
 enum parking { PARK_MARK, PARK_UNMARK };
 
-static void park(unsigned size_class, const void *object,
-                 enum parking direction) {
+static void mark_parked(unsigned size_class, const void *object,
+                        enum parking direction) {
     TCM_CHECK(tcm_page_span(object) != NULL);
     struct tcm_block_info info = tcm_block_info(object);
     TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.size_class == size_class);
@@ -158,7 +158,7 @@ static void park_transfer(enum parking direction) {
         const struct tcm_transfer *transfer = &tcm_transfer[size_class];
         TCM_CHECK(transfer->count <= transfer->capacity);
         for (uint32_t i = 0; i < transfer->count; i++)
-            park(size_class, transfer->object[i], direction);
+            mark_parked(size_class, transfer->object[i], direction);
     }
 }
 
@@ -180,7 +180,7 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
         TCM_CHECK(cold->capacity <= cold->region);
         bytes += (uint64_t)cold->capacity * tcm_class[size_class].size;
         for (struct tcm_entry *e = cold->base; e != bin->top; e++) {
-            park(size_class, e->ptr, direction);
+            mark_parked(size_class, e->ptr, direction);
             if (tcm_object_words && cache->want_words)
                 verify_word(e);
         }

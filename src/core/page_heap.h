@@ -15,8 +15,8 @@
  *
  * Threads: the heap is divided into shards, each with ranges, free runs and a
  * lock of its own, rank PAGE_HEAP; all but the first are opened when threads
- * meet at a lock. It is dropped while the system is asked for memory or takes
- * it back. A thread that makes the heap grow holds the growth lock, rank
+ * meet at a lock. The lock is dropped while the system gives memory or takes it
+ * back. A thread that makes the heap grow holds the growth lock, rank
  * GROWTH, for which only threads wait that find no pages. All locks of shards
  * are held together only by a thread that holds the growth lock.
  */

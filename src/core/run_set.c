@@ -194,19 +194,20 @@ bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
 
 /* Walks the subtree of RUN, all of whose runs must be after AFTER (NULL: no
    bound). Returns its last run. Clears *VALID if the runs are not in order. */
-static const struct tcm_span *walk(const struct tcm_span *run,
-                                   const struct tcm_span *after, bool *valid) {
+static const struct tcm_span *tree_walk(const struct tcm_span *run,
+                                        const struct tcm_span *after,
+                                        bool *valid) {
     if (run == NULL)
         return after;
-    after = walk(run->left, after, valid);
+    after = tree_walk(run->left, after, valid);
     *valid &=
         node_is_valid(run) && (after == NULL || tcm_run_before(after, run));
-    return walk(run->right, run, valid);
+    return tree_walk(run->right, run, valid);
 }
 
 bool tcm_run_tree_is_valid(const struct tcm_run_tree *tree) {
     bool valid = true;
-    (void)walk(tree->root, NULL, &valid);
+    (void)tree_walk(tree->root, NULL, &valid);
     return valid;
 }
 
@@ -301,7 +302,7 @@ struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
 }
 
 /* True if RUN, which may be NULL, becomes part of a neighbour of STATE. */
-static bool joins(const struct tcm_span *run, unsigned state) {
+static bool joins_neighbour(const struct tcm_span *run, unsigned state) {
     if (run == NULL)
         return false;
     /* A span that is in use changes its state without the page heap lock, but
@@ -313,7 +314,7 @@ static bool joins(const struct tcm_span *run, unsigned state) {
 }
 
 /* Removes RUN from its set, as it becomes part of a neighbour of STATE. */
-static void take_in(struct tcm_span *run, unsigned state) {
+static void remove_for_merge(struct tcm_span *run, unsigned state) {
     tcm_run_remove(run);
     if (run->state != state)
         tcm_page_taken(tcm_span_bytes(run));
@@ -324,20 +325,20 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     tcm_run_map_ends(run, NULL);
     run->state = (uint8_t)state;
     struct tcm_span *before = tcm_run_preceding(run);
-    while (joins(before, state)) {
+    while (joins_neighbour(before, state)) {
         TCM_ASSERT(before->range == run->range);
         TCM_ASSERT(tcm_span_end(before) == run->start);
-        take_in(before, state);
+        remove_for_merge(before, state);
         run->start = before->start;
         run->pages += before->pages;
         tcm_span_delete(records, before);
         before = tcm_run_preceding(run);
     }
     struct tcm_span *after = tcm_run_after(run);
-    while (joins(after, state)) {
+    while (joins_neighbour(after, state)) {
         TCM_ASSERT(after->range == run->range);
         TCM_ASSERT(after->start == tcm_span_end(run));
-        take_in(after, state);
+        remove_for_merge(after, state);
         run->pages += after->pages;
         tcm_span_delete(records, after);
         after = tcm_run_after(run);
@@ -482,8 +483,8 @@ size_t tcm_run_pages_at_end(const struct tcm_range *range) {
 
 /* Joins up to PAGES of PART, a RELEASED neighbour, to the FREE run RUN. Returns
    the joined run. */
-static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
-                               size_t pages) {
+static struct tcm_span *absorb_part(struct tcm_span *run, struct tcm_span *part,
+                                    size_t pages) {
     TCM_ASSERT(run->state == TCM_SPAN_FREE);
     TCM_ASSERT(part->state == TCM_SPAN_RELEASED && pages != 0);
     TCM_ASSERT(tcm_span_end(run) == part->start ||
@@ -528,7 +529,7 @@ static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
         struct tcm_span *part = tcm_run_after(run);
         if (!tcm_run_is_free(part))
             part = tcm_run_preceding(run);
-        run = absorb(run, part, pages - run->pages);
+        run = absorb_part(run, part, pages - run->pages);
     }
     TCM_ASSERT(run->state == TCM_SPAN_FREE && tcm_span_is_valid(run));
     return run;

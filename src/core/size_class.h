@@ -82,8 +82,8 @@ static TCM_ALWAYS_INLINE unsigned tcm_size_class(size_t size) {
    power of two); 0 when there is none. */
 unsigned tcm_size_class_aligned(size_t size, size_t align);
 
-/* The class that serves a request; ALIGN is 0 (none asked for) or a power of
-   two. 0: a large block serves it. */
+/* Class that serves a request; ALIGN is 0 (no request) or a power of two. 0: a
+   large block serves it. */
 static TCM_ALWAYS_INLINE unsigned tcm_size_class_request(size_t size,
                                                          size_t align) {
     return align < TCM_MIN_ALIGN ? tcm_size_class(size)

@@ -323,7 +323,7 @@ static void shrink_to_budget(struct tcm_thread_cache *cache) {
         tcm_registry_end_debt(cache);
 }
 
-static void sweep(struct tcm_thread_cache *cache) {
+static void sweep_next_bin(struct tcm_thread_cache *cache) {
     unsigned size_class = cache->sweep_class + 1;
     if (size_class >= tcm_class_count)
         size_class = 1;
@@ -367,7 +367,7 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
     shrink_to_budget(cache);
     if (cache->sweep_wait <= 1) {
         cache->sweep_wait = SWEEP_WAIT;
-        sweep(cache);
+        sweep_next_bin(cache);
     }
 }
 

@@ -21,7 +21,8 @@ struct tcm_transfer {
     struct tcm_lock lock;
     uint32_t count;
     uint32_t capacity; /* 0 as long as there is no memory */
-    uint32_t low; /* least count since the last trim: what was not needed */
+    uint32_t low;      /* least count since the last trim: objects that were not
+                     needed */
     void **object;
     uint64_t hits; /* requests served without the central list */
 } TCM_ALIGNED(TCM_CACHE_LINE);

@@ -28,7 +28,7 @@ static bool put_def(const struct mts_sink *sink, const struct mtf_site_def *def,
 
 bool mts_define_mode(const struct mts_sink *sink) {
     const struct mts_settings *s = &mts_settings;
-    struct mtf_site_def def = {.what = MTF_SITE_DEF_MODE,
+    struct mtf_site_def def = {.kind = MTF_SITE_DEF_MODE,
                                .mode = s->mode,
                                .free_sites = s->free_sites,
                                .depth = s->mode == MTS_CALLER ? 0 : s->depth,
@@ -40,7 +40,7 @@ bool mts_define_mode(const struct mts_sink *sink) {
 /* Writes module NUMBER: M, then the rest of its path in pieces. */
 static bool put_module(const struct mts_sink *sink, uint32_t number,
                        const struct mts_module *m) {
-    struct mtf_site_def def = {.what = MTF_SITE_DEF_MODULE,
+    struct mtf_site_def def = {.kind = MTF_SITE_DEF_MODULE,
                                .module = number,
                                .start = m->start,
                                .end = m->end,
@@ -53,7 +53,7 @@ static bool put_module(const struct mts_sink *sink, uint32_t number,
         def.path_length = left;
         if (!put_def(sink, &def, &left))
             return false;
-        def.what = MTF_SITE_DEF_PATH;
+        def.kind = MTF_SITE_DEF_PATH;
     } while (left != 0);
     return true;
 }
@@ -62,7 +62,7 @@ static bool put_text(const struct mts_sink *sink, uint32_t number,
                      const struct mts_text *text) {
     for (uint32_t left = text->length; left != 0;) {
         uint32_t done = text->length - left;
-        struct mtf_site_def def = {.what = MTF_SITE_DEF_TEXT,
+        struct mtf_site_def def = {.kind = MTF_SITE_DEF_TEXT,
                                    .text = number,
                                    .offset = done,
                                    .path = (const uint8_t *)text->bytes + done,
@@ -75,7 +75,7 @@ static bool put_text(const struct mts_sink *sink, uint32_t number,
 
 static bool put_site(const struct mts_sink *sink, uint32_t site,
                      const struct mts_site *n) {
-    struct mtf_site_def def = {.what = MTF_SITE_DEF_FRAME,
+    struct mtf_site_def def = {.kind = MTF_SITE_DEF_FRAME,
                                .site = site,
                                .parent = n->parent,
                                .module = n->module,
@@ -83,7 +83,7 @@ static bool put_site(const struct mts_sink *sink, uint32_t site,
     struct mts_line line;
     uint32_t left;
     if (mts_line_of(n, &line)) {
-        def.what = MTF_SITE_DEF_LINE;
+        def.kind = MTF_SITE_DEF_LINE;
         def.language = (uint8_t)line.language;
         def.file = line.file;
         def.line = line.line;

@@ -65,7 +65,7 @@ bool mtf_proc_decode_begin(struct mtf_proc_decoder *d,
     return d->problem == NULL;
 }
 
-static bool stop(struct mtf_proc_decoder *d, const char *problem) {
+static bool stop_decoding(struct mtf_proc_decoder *d, const char *problem) {
     d->problem = problem;
     d->records_left = 0;
     return false;
@@ -102,7 +102,7 @@ static uint64_t bytes_value(const uint8_t *p, size_t n) {
 }
 
 static bool check_slot(struct mtf_proc_decoder *d, uint32_t slot) {
-    return slot < d->slot_count || stop(d, "slot out of range");
+    return slot < d->slot_count || stop_decoding(d, "slot out of range");
 }
 
 /* Decodes records with bytes that are operations. false: decoding has stopped.
@@ -117,14 +117,14 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     };
     *made = true;
     if (n < least[kind])
-        return stop(d, "record too short");
+        return stop_decoding(d, "record too short");
     unsigned call = p[0];
     uint32_t slot = 0;
     switch (kind) {
     case MTF_PROC_ALIGNED:
         if (p[1] > 63 || !(mtf_call_is_aligned_alloc(call) ||
                            (p[1] == 0 && mtf_call_is_plain_alloc(call))))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         put_op(op,
                mtf_call_is_plain_alloc(call) ? MTF_OP_ALLOC : MTF_OP_ALIGNED,
                call, take_slot(d), bytes_value(p + 2, n - 2));
@@ -132,7 +132,7 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
         break;
     case MTF_PROC_REALLOC_NEW:
         if (!mtf_call_is_realloc(call))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         put_op(op, MTF_OP_REALLOC_NEW, call, take_slot(d),
                bytes_value(p + 2, n - 2));
         op->flags = p[1] & MTF_PROC_FLAG_OLD_UNKNOWN;
@@ -140,7 +140,7 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_REALLOC_END:
         memcpy(&slot, p + 1, 4);
         if (!mtf_call_is_realloc(call))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_REALLOC_END, call, slot, 0);
@@ -149,7 +149,7 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_FREE_SIZE:
         memcpy(&slot, p + 1, 4);
         if (!mtf_call_is_free(call))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_FREE_SIZE, call, slot, bytes_value(p + 5, n - 5));
@@ -158,14 +158,14 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     default: /* MTF_PROC_REALLOC_SIZE */
         memcpy(&slot, p + 2, 4);
         if (!mtf_call_is_realloc(call))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         if (!check_slot(d, slot))
             return false;
         put_op(op, MTF_OP_REALLOC, call, slot, bytes_value(p + 6, n - 6));
         op->flags = p[1] & MTF_PROC_FLAG_MOVED;
     }
     if (d->ops_left == 0)
-        return stop(d, "more operations than the head says");
+        return stop_decoding(d, "more operations than the head says");
     d->ops_left--;
     return true;
 }
@@ -190,7 +190,7 @@ static TCM_NOINLINE bool decode_plain(struct mtf_proc_decoder *d, unsigned kind,
     } else {
         TCM_ASSERT(k->form == MTF_FORM_PAIR);
         if (n < 9)
-            return stop(d, "record too short");
+            return stop_decoding(d, "record too short");
         put_op(op, k->op, 0, p[0], bytes_value(p + 1, 8));
     }
     return true;
@@ -209,7 +209,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     uint64_t at = (uint64_t)(p - d->payload);
     *made = true;
     if (n < least[kind])
-        return stop(d, "record too short");
+        return stop_decoding(d, "record too short");
     switch (kind) {
     case MTF_PROC_ALIGNED:
     case MTF_PROC_REALLOC_NEW:
@@ -220,7 +220,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_FAILED:
         /* calls of later versions too: no program executes a FAILED */
         if (p[0] == MTF_CALL_NONE || p[0] >= MTF_CALL_FREE)
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         put_op(op, MTF_OP_FAILED, p[0], 0, bytes_value(p + 3, n - 3));
         op->align_log2 = p[1];
         op->flags = p[2] & MTF_PROC_FLAG_HAD_OLD;
@@ -256,7 +256,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         if (MTF_NOTE(p[0]) != MTF_PROC_PRESENT)
             return decode_plain(d, kind, p, n, op);
         if (n < 2)
-            return stop(d, "record too short");
+            return stop_decoding(d, "record too short");
         put_op(op, MTF_OP_PRESENT, 0, 0, bytes_value(p + 1, n - 1));
         return true;
     default:
@@ -270,9 +270,9 @@ static bool decode_realloc(struct mtf_proc_decoder *d, uint32_t slot,
     uint64_t v;
     unsigned n = mtf_varint_get(d->p, d->end, &v);
     if (n == 0)
-        return stop(d, "record cut");
+        return stop_decoding(d, "record cut");
     if (d->ops_left == 0)
-        return stop(d, "more operations than the head says");
+        return stop_decoding(d, "more operations than the head says");
     d->p += n;
     d->ops_left--;
     put_op(op, MTF_OP_REALLOC, v & 1 ? MTF_CALL_REALLOCARRAY : MTF_CALL_REALLOC,
@@ -289,17 +289,17 @@ static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
     switch (kind) {
     case MTF_PROC_ALLOC_CALL:
         if (x >= MTF_CALL_LIMIT || !mtf_call_is_plain_alloc((unsigned)x))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         d->alloc_call = (uint8_t)x;
         return true;
     case MTF_PROC_FREE_CALL:
         if (x >= MTF_CALL_LIMIT || !mtf_call_is_free((unsigned)x))
-            return stop(d, "impossible call");
+            return stop_decoding(d, "impossible call");
         d->free_call = (uint8_t)x;
         return true;
     case MTF_PROC_SWITCH:
         if (x > UINT32_MAX)
-            return stop(d, "impossible thread");
+            return stop_decoding(d, "impossible thread");
         d->thread = (uint32_t)x;
         put_op(op, MTF_OP_SWITCH, 0, d->thread, 0);
         *made = true;
@@ -319,9 +319,9 @@ static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
     }
     default:
         if (kind < 16)
-            return stop(d, "operation of a later version");
+            return stop_decoding(d, "operation of a later version");
         if (x > (uint64_t)(d->end - d->p))
-            return stop(d, "record cut");
+            return stop_decoding(d, "record cut");
         const uint8_t *bytes = d->p;
         d->p += x;
         return decode_with_bytes(d, kind, bytes, (size_t)x, op, made);
@@ -336,7 +336,7 @@ static TCM_NOINLINE bool decode_rare(struct mtf_proc_decoder *d, uint64_t v,
         return decode_extended(d, v, op, made);
     uint32_t birth = d->last_birth + (uint32_t)mtf_unzigzag(v >> 4);
     if (birth >= d->births)
-        return stop(d, "birth out of range");
+        return stop_decoding(d, "birth out of range");
     d->last_birth = birth;
     *made = true;
     return decode_realloc(d, d->birth_slot[birth], op);
@@ -349,7 +349,7 @@ size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
         uint64_t w = mtf_load_le64(d->p);
         unsigned n = (unsigned)__builtin_ctzll(w | (uint64_t)1 << 63) + 1;
         if (TCM_UNLIKELY(n > 8 || n > (size_t)(d->end - d->p))) {
-            stop(d, "record cut");
+            stop_decoding(d, "record cut");
             break;
         }
         uint64_t v = w << (64 - 8 * n) >> (64 - 7 * n);
@@ -365,7 +365,7 @@ size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
         if (v & 2) {
             uint32_t birth = d->last_birth + (uint32_t)mtf_unzigzag(v >> 2);
             if (TCM_UNLIKELY(birth >= d->births)) {
-                stop(d, "birth out of range");
+                stop_decoding(d, "birth out of range");
                 break;
             }
             d->last_birth = birth;
@@ -373,7 +373,7 @@ size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
         } else if (v & 4) {
             slot = d->last_slot + (uint32_t)mtf_unzigzag(v >> 3);
             if (TCM_UNLIKELY(slot >= d->old_slots)) {
-                stop(d, "slot out of range");
+                stop_decoding(d, "slot out of range");
                 break;
             }
             d->last_slot = slot;

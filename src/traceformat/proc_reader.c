@@ -68,7 +68,7 @@ static void give_break(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 }
 
 /* Reads more bytes behind the ones in memory. false: ITEM is filled. */
-static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
+static bool fill_memory(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     size_t got = 0;
     /* A block fits into half of the memory, so bytes move rarely. */
     if (r->begin != 0 && CAPACITY - r->end < CAPACITY / 2) {
@@ -98,7 +98,7 @@ static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     }
 }
 
-static void consume(struct mtf_proc_reader *r, size_t n) {
+static void consume_bytes(struct mtf_proc_reader *r, size_t n) {
     TCM_ASSERT(n <= r->end - r->begin);
     r->begin += n;
     r->offset += n;
@@ -122,7 +122,7 @@ static bool fail_item(struct mtf_proc_reader *r, struct mtf_proc_item *item,
    read. */
 static bool give_up_header(struct mtf_proc_reader *r) {
     mtf_proc_reader_lost_header(r);
-    consume(r, 8);
+    consume_bytes(r, 8);
     return false;
 }
 
@@ -192,7 +192,7 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
                                              : sizeof(item->raw));
     parse_fields(p, h, item);
     r->have_header = true;
-    consume(r, h->length);
+    consume_bytes(r, h->length);
     return true;
 }
 
@@ -241,7 +241,7 @@ static void skip_to_sync(struct mtf_proc_reader *r) {
             break;
         p++;
     }
-    consume(r, (size_t)(p - r->memory) - r->begin);
+    consume_bytes(r, (size_t)(p - r->memory) - r->begin);
 }
 
 static void give_damage(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
@@ -266,7 +266,7 @@ static void give_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     fill_item(item, MTF_PROC_ITEM_OPS, MTF_OK, NULL, r->offset);
     b->offset = r->offset;
     b->payload = r->memory + r->begin + HEAD_SIZE;
-    consume(r, HEAD_SIZE + b->head.length);
+    consume_bytes(r, HEAD_SIZE + b->head.length);
     if (b->head.kind == MTF_PROC_BLOCK_INDEX) {
         item->kind = MTF_PROC_ITEM_INDEX;
     } else if (b->head.kind == MTF_PROC_BLOCK_CLOSING) {
@@ -308,7 +308,7 @@ static bool next_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
             if (head->flags != 0)
                 return fail_item(r, item, MTF_TOO_NEW, "needs a newer reader");
             if (!is_wanted(r, head->kind)) {
-                consume(r, HEAD_SIZE + head->length);
+                consume_bytes(r, HEAD_SIZE + head->length);
                 continue;
             }
             /* A block that came before (first_op too small) is skipped. */
@@ -342,7 +342,7 @@ void mtf_proc_reader_next(struct mtf_proc_reader *r,
             return;
         if (r->have_header && next_block(r, item))
             return;
-        if (!fill(r, item))
+        if (!fill_memory(r, item))
             return;
     }
 }
@@ -420,7 +420,8 @@ static size_t read_index(mtf_proc_read_at read_at, void *ctx, uint64_t offset,
     return h.length / ENTRY_SIZE;
 }
 
-static struct mtf_proc_index_entry entry(const uint8_t *memory, size_t i) {
+static struct mtf_proc_index_entry index_entry(const uint8_t *memory,
+                                               size_t i) {
     struct mtf_proc_index_entry e;
     memcpy(&e, memory + HEAD_SIZE + i * ENTRY_SIZE, ENTRY_SIZE);
     return e;
@@ -439,13 +440,13 @@ bool mtf_proc_index_find(mtf_proc_read_at read_at, void *ctx, uint64_t size,
     size_t low = 0, high = count; /* entries below LOW begin early enough */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (entry(memory, middle).offset <= wanted)
+        if (index_entry(memory, middle).offset <= wanted)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
         return false;
-    *found = entry(memory, low - 1);
+    *found = index_entry(memory, low - 1);
     return found->offset < offset;
 }

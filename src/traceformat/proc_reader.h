@@ -13,7 +13,7 @@
  *                                      then mtf_proc_decode until it returns 0
  *         case MTF_PROC_ITEM_CLOSING:  mtf_proc_account(&item.block, field,
  *                                      &value)
- *         case MTF_PROC_ITEM_INDEX:    item.block: only if asked for
+ *         case MTF_PROC_ITEM_INDEX:    item.block: only with index_too
  *         case MTF_PROC_ITEM_DAMAGE:   report; go on
  *         case MTF_PROC_ITEM_END:      item.status: MTF_OK, or what is missing
  *         case MTF_PROC_ITEM_FAILED:   no processed trace, or system error

@@ -180,7 +180,7 @@ struct mtf_spool_lost { /* offset */
     uint64_t dropped;   /* 4080: calls */
     uint64_t untraced;  /* 4088: frees of blocks made while not recording */
 };
-TCM_STATIC_ASSERT(sizeof(struct mtf_spool_lost) == 16, "what a spool lost");
+TCM_STATIC_ASSERT(sizeof(struct mtf_spool_lost) == 16, "spool losses layout");
 
 static inline struct mtf_spool_lost *mtf_spool_lost_of(void *page) {
     return (struct mtf_spool_lost *)(void *)((uint8_t *)page + MTF_SPOOL_UNIT -

@@ -34,25 +34,25 @@ bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
 
 /* --- Bytes to the sink -------------------------------------------------- */
 
-static bool fail(struct mtf_raw_writer *w) {
+static bool fail_writer(struct mtf_raw_writer *w) {
     w->failed = true;
     return false;
 }
 
 /* Passes N bytes to the sink; N may be the result of a compressor call. */
-static bool store(struct mtf_raw_writer *w, const void *data, size_t n) {
+static bool store_bytes(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->failed || n == MTF_COMPRESS_ERROR)
-        return fail(w);
+        return fail_writer(w);
     if (n == 0)
         return true;
     if (!w->sink(w->ctx, data, n))
-        return fail(w);
+        return fail_writer(w);
     w->stored_bytes += n;
     return true;
 }
 
 static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
-    return store(w, w->out, n);
+    return store_bytes(w, w->out, n);
 }
 
 /* Notes that the sink has all bytes so far, of which the last ends a segment.
@@ -73,7 +73,7 @@ static bool put_bytes(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->begun != NULL)
         tcm_store_relaxed(w->begun, w->raw_bytes + n);
     if (w->compress == NULL) {
-        if (!store(w, data, n))
+        if (!store_bytes(w, data, n))
             return false;
         w->raw_bytes += n;
         return true;
@@ -114,7 +114,7 @@ bool mtf_raw_writer_go_back(struct mtf_raw_writer *w) {
     w->stored_bytes = w->settled_stored;
     if (w->compress == NULL || !w->settled_in_frame)
         return true;
-    return store(w, end_mark, sizeof(end_mark)) && note_settled(w);
+    return store_bytes(w, end_mark, sizeof(end_mark)) && note_settled(w);
 }
 
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
@@ -261,7 +261,7 @@ bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
                           size_t length) {
     struct mtf_raw_header fixed;
     if (length < sizeof(fixed) || length > sizeof(w->header))
-        return fail(w);
+        return fail_writer(w);
     memcpy(&fixed, header, sizeof(fixed));
     memcpy(w->header, header, length);
     w->header_length = (uint32_t)length;
@@ -300,7 +300,7 @@ bool mtf_raw_write_data(struct mtf_raw_writer *w,
                         const struct mtf_raw_place *place, const void *events,
                         size_t n) {
     if (n == 0 || n > MTF_SEGMENT_MAX)
-        return fail(w);
+        return fail_writer(w);
     struct mtf_segment head = {.kind = MTF_SEGMENT_DATA,
                                .thread = place->thread,
                                .offset = place->offset,
@@ -328,7 +328,7 @@ static bool write_accounts(struct mtf_raw_writer *w, enum mtf_segment_kind kind,
                            const struct mtf_account_value *accounts,
                            unsigned count) {
     if (count > MTF_ACCOUNTS_MAX)
-        return fail(w);
+        return fail_writer(w);
     uint8_t payload[MTF_ACCOUNTS_MAX * MTF_ACCOUNT_BYTES];
     for (unsigned i = 0; i < count; i++)
         mtf_put_account(payload + (size_t)MTF_ACCOUNT_BYTES * i, accounts[i]);
@@ -358,7 +358,7 @@ bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
     struct mtf_segment head = {
         .kind = MTF_SEGMENT_PRESENT, .time_lo = time_ns, .time_hi = time_ns};
     if (count > MTF_PRESENT_MAX)
-        return fail(w);
+        return fail_writer(w);
     return write_segment(w, &head, blocks, count * sizeof(*blocks), NULL, 0);
 }
 
@@ -367,7 +367,7 @@ bool mtf_raw_write_sites(struct mtf_raw_writer *w, uint64_t time_ns,
     struct mtf_segment head = {
         .kind = MTF_SEGMENT_SITES, .time_lo = time_ns, .time_hi = time_ns};
     if (n > MTF_SEGMENT_MAX)
-        return fail(w);
+        return fail_writer(w);
     return write_segment(w, &head, events, n, NULL, 0);
 }
 

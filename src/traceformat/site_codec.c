@@ -52,26 +52,26 @@ unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
     unsigned n = PATH_HEAD;
     TCM_ASSERT(cap >= MODULE_HEAD + MTF_BUILD_ID_MAX);
     *left = 0;
-    p[0] = def->what;
-    if (def->what == MTF_SITE_DEF_FRAME) {
+    p[0] = def->kind;
+    if (def->kind == MTF_SITE_DEF_FRAME) {
         put_u32(p + 1, def->site);
         put_u32(p + 5, def->parent);
         put_u32(p + 9, def->module);
         put_u64(p + 13, def->address);
         return MTF_SITE_FRAME_BYTES;
     }
-    if (def->what == MTF_SITE_DEF_LINE)
+    if (def->kind == MTF_SITE_DEF_LINE)
         return put_line(p, def);
-    if (def->what == MTF_SITE_DEF_MODE)
+    if (def->kind == MTF_SITE_DEF_MODE)
         return put_mode(p, def);
-    if (def->what == MTF_SITE_DEF_TEXT) {
+    if (def->kind == MTF_SITE_DEF_TEXT) {
         put_u32(p + 1, def->text);
         put_u32(p + 5, def->offset);
         n = TEXT_HEAD;
     } else {
         put_u32(p + 1, def->module);
     }
-    if (def->what == MTF_SITE_DEF_MODULE) {
+    if (def->kind == MTF_SITE_DEF_MODULE) {
         TCM_ASSERT(def->build_id_length <= MTF_BUILD_ID_MAX);
         put_u64(p + 5, def->start);
         put_u64(p + 13, def->end);
@@ -123,8 +123,8 @@ bool mtf_site_def_get(const uint8_t *p, size_t length,
     memset(def, 0, sizeof(*def));
     if (length < PATH_HEAD)
         return false;
-    def->what = p[0];
-    if (def->what == MTF_SITE_DEF_FRAME) {
+    def->kind = p[0];
+    if (def->kind == MTF_SITE_DEF_FRAME) {
         if (length < MTF_SITE_FRAME_BYTES)
             return false;
         def->site = get_u32(p + 1);
@@ -134,17 +134,17 @@ bool mtf_site_def_get(const uint8_t *p, size_t length,
         return def->site != MTF_SITE_NONE && def->site < MTF_SITE_LIMIT &&
                def->parent < MTF_SITE_LIMIT && def->module < MTF_SITE_LIMIT;
     }
-    if (def->what == MTF_SITE_DEF_LINE)
+    if (def->kind == MTF_SITE_DEF_LINE)
         return length >= MTF_SITE_LINE_BYTES && get_line(p, def);
-    if (def->what == MTF_SITE_DEF_MODE)
+    if (def->kind == MTF_SITE_DEF_MODE)
         return length >= MTF_SITE_MODE_BYTES && get_mode(p, def);
-    if (def->what == MTF_SITE_DEF_TEXT)
+    if (def->kind == MTF_SITE_DEF_TEXT)
         return length >= TEXT_HEAD && get_text(p, length, def);
     def->module = get_u32(p + 1);
     if (def->module == 0 || def->module >= MTF_SITE_LIMIT)
         return false;
     unsigned n = PATH_HEAD;
-    if (def->what == MTF_SITE_DEF_MODULE) {
+    if (def->kind == MTF_SITE_DEF_MODULE) {
         if (length < MODULE_HEAD || p[29] > MTF_BUILD_ID_MAX ||
             length < MODULE_HEAD + p[29])
             return false;
@@ -154,7 +154,7 @@ bool mtf_site_def_get(const uint8_t *p, size_t length,
         def->build_id_length = p[29];
         def->build_id = p + MODULE_HEAD;
         n = MODULE_HEAD + p[29];
-    } else if (def->what != MTF_SITE_DEF_PATH) {
+    } else if (def->kind != MTF_SITE_DEF_PATH) {
         return false;
     }
     def->path = p + n;

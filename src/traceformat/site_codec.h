@@ -110,7 +110,7 @@ enum mtf_site_address {
 
 /* A decoded definition. */
 struct mtf_site_def {
-    uint8_t what; /* enum mtf_site_def_kind: tells which fields are set */
+    uint8_t kind; /* enum mtf_site_def_kind: tells which fields are set */
     uint8_t build_id_length;
     uint32_t site, parent, module;
     uint64_t address;

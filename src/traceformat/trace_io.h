@@ -15,9 +15,9 @@ enum mtf_status {
     MTF_SYSTEM,       /* a system call failed; errno tells why */
     MTF_EMPTY,        /* no byte at all */
     MTF_NO_TRACE,     /* other magic */
-    MTF_IS_RAW,       /* a raw trace where another kind was asked for */
-    MTF_IS_SPOOL,     /* a spool, likewise */
-    MTF_IS_PROCESSED, /* a processed trace, likewise */
+    MTF_IS_RAW,       /* a raw trace in place of another kind */
+    MTF_IS_SPOOL,     /* a spool in place of another kind */
+    MTF_IS_PROCESSED, /* a processed trace in place of another kind */
     MTF_TOO_NEW,      /* of a later version, or with its must-understand bits */
     MTF_NO_LZ4,       /* compressed, and this build lacks the library */
     MTF_NO_ZLIB,

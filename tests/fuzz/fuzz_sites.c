@@ -72,7 +72,7 @@ static void allocate(struct input *in, uint32_t site, uint64_t size) {
 static void make_chain(struct input *in, const uint8_t *r) {
     uint32_t site = r[1] + 1u;
     for (uint32_t i = 0; i < CHAIN; i++, site++) {
-        define(in, &(struct mtf_site_def){.what = MTF_SITE_DEF_FRAME,
+        define(in, &(struct mtf_site_def){.kind = MTF_SITE_DEF_FRAME,
                                           .site = site,
                                           .parent = i == 0 ? r[2] : site - 1,
                                           .module = r[3] % 4,
@@ -92,7 +92,7 @@ static void make_module(struct input *in, const uint8_t *r) {
                                        "a\nb",
                                        "/proc/self/maps"};
     const char *text = path[r[2] % TCM_ARRAY_SIZE(path)];
-    define(in, &(struct mtf_site_def){.what = MTF_SITE_DEF_MODULE,
+    define(in, &(struct mtf_site_def){.kind = MTF_SITE_DEF_MODULE,
                                       .module = 1 + r[1] % 4u,
                                       .start = (uint64_t)r[3] << 12,
                                       .end = (uint64_t)r[4] << 16,
@@ -106,14 +106,14 @@ static void make_module(struct input *in, const uint8_t *r) {
 static void take_record(struct input *in, const uint8_t *r, size_t left) {
     switch (r[0] % 7) {
     case 0:
-        define(in, &(struct mtf_site_def){.what = MTF_SITE_DEF_FRAME,
+        define(in, &(struct mtf_site_def){.kind = MTF_SITE_DEF_FRAME,
                                           .site = 1u + r[1],
                                           .parent = r[2],
                                           .module = r[3] % 4,
                                           .address = r[4] * 64u + r[5]});
         break;
     case 1:
-        define(in, &(struct mtf_site_def){.what = MTF_SITE_DEF_LINE,
+        define(in, &(struct mtf_site_def){.kind = MTF_SITE_DEF_LINE,
                                           .site = 1u + r[1],
                                           .parent = r[2],
                                           .language = r[3],
@@ -125,7 +125,7 @@ static void take_record(struct input *in, const uint8_t *r, size_t left) {
         make_module(in, r);
         break;
     case 3:
-        define(in, &(struct mtf_site_def){.what = MTF_SITE_DEF_TEXT,
+        define(in, &(struct mtf_site_def){.kind = MTF_SITE_DEF_TEXT,
                                           .text = 1 + r[1] % 8u,
                                           .offset = r[2] * 8u,
                                           .path = r + 3,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting a recording switches malloc's plain path off and then free's. Calls
- * of another thread between the two must do no harm: here there are many,
+ * The start of a recording switches malloc's plain path off and then free's.
+ * Calls of another thread between the two must do no harm: here there are many,
  * because the starter is held there.
  */
 #include "api/export.h"
@@ -35,7 +35,7 @@ static void hold(const char *label) {
     held += ms < HOLD_MS;
 }
 
-/* Blocks of few sizes, so that what was just freed is soon taken again. */
+/* Blocks of few sizes, so that a freed block is soon allocated again. */
 static void *work(void *arg) {
     enum { SLOTS = 64 };
     void *slot[SLOTS] = {NULL};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sized deletes in a build with debug checks: the size that new was given is
- * accepted, one of another class stops the program. And sized frees: any size
- * that the block has is accepted.
+ * Sized deletes and frees in a build with debug checks. Sized delete: the size
+ * that new got is accepted, a size of another class stops the program. Sized
+ * free: any size that the block has is accepted.
  */
 #include "api/export.h"
 #include "unit/core/core_test.h"
@@ -29,7 +29,8 @@ static void make_and_delete(void *argument) {
         TCM_EXPORT(_ZdlPvmSt11align_val_t)(p, pair->given, pair->align);
         return;
     }
-    /* Cached before, so that the fast path is taken; and an array. */
+    /* The blocks are in the cache before, so that the fast path is taken; also
+       for an array. */
     TCM_EXPORT(_ZdlPvm)(TCM_EXPORT(_Znwm)(pair->made), pair->made);
     TCM_EXPORT(_ZdaPvm)(TCM_EXPORT(_Znwm)(pair->made), pair->given);
 }
@@ -56,7 +57,7 @@ static void check_frees(void) {
         make_and_free(&pair);
         pair.align = 64;
         make_and_free(&pair);
-        /* realloc leaves room behind what grows, and what shrinks. */
+        /* realloc leaves room behind blocks that grow or shrink. */
         void *p = TCM_EXPORT(malloc)(right[i]);
         p = TCM_EXPORT(realloc)(p, right[i] + 20);
         TCM_EXPORT(free_sized)(p, right[i] + 20);

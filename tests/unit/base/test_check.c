@@ -10,7 +10,7 @@
 static char said[1024];
 static int ended_by;
 
-/* Runs DIE in a child and keeps what it said and the signal that ended it. */
+/* Runs DIE in a child; keeps its output and the signal that ended it. */
 static void watch(void (*die)(void)) {
     int fd[2];
     int status;
@@ -31,7 +31,7 @@ static void watch(void (*die)(void)) {
     said[used] = '\0';
     close(fd[0]);
     waitpid(child, &status, 0);
-    /* An emulator adds lines of its own about the abort. */
+    /* An emulator adds its own lines about the abort. */
     char *line = strchr(said, '\n');
     if (tap_emulated() && line != NULL)
         line[1] = '\0';

@@ -34,7 +34,8 @@ static void test_vectors(void) {
     tap_is_u64(tcm_checksum_of("abc", 3, 0), 0x44BC2CF5AD770999u, "abc");
 }
 
-/* Any way of cutting the input gives what the input gives in one piece. */
+/* Checks that the checksum does not depend on the pieces in which the input
+   comes. */
 static void test_pieces(void) {
     uint8_t buf[300];
     struct prng p;

@@ -44,7 +44,7 @@ static void test_small(void) {
     tap_ok(tcm_dlist_empty(&head), "empty again");
 }
 
-/* Against an array that does the same. */
+/* Random operations, compared with an array as model. */
 static void test_model(void) {
     enum { ITEMS = 20 };
     struct tcm_dlist head;

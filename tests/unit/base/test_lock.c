@@ -13,7 +13,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 static struct tcm_lock lock = TCM_LOCK_INIT(TCM_RANK_NONE);
 static uint64_t counter; /* under lock */
 static uint32_t inside;  /* holders at this moment */
-static uint32_t crowded; /* times that there was more than one */
+static uint32_t crowded; /* times that there was more than one holder */
 
 static void *count(void *arg) {
     (void)arg;
@@ -22,7 +22,7 @@ static void *count(void *arg) {
         if (tcm_add_relaxed(&inside, 1u) != 0)
             tcm_add_relaxed(&crowded, 1u);
         counter++;
-        /* Long enough, now and then, for the others to go to sleep. */
+        /* Sometimes long enough for the other threads to go to sleep. */
         if (i % 4096 == 0)
             usleep(300);
         tcm_add_relaxed(&inside, ~0u);
@@ -43,11 +43,11 @@ static void test_threads(void) {
 }
 
 static uint32_t got_it;
-static bool is_others; /* the lock, in the eyes of the waiter */
+static bool is_others; /* the lock as the waiter knows it */
 
 static void *take(void *arg) {
     (void)arg;
-    is_others = !tcm_lock_is_mine(&lock);
+    is_others = !tcm_lock_is_held(&lock);
     tcm_lock(&lock);
     tcm_store_release(&got_it, 1u);
     tcm_unlock(&lock);
@@ -58,7 +58,7 @@ static void *take(void *arg) {
 static void test_wake(void) {
     pthread_t t;
     tcm_lock(&lock);
-    tap_ok(tcm_lock_is_mine(&lock), "a lock is its holder's");
+    tap_ok(tcm_lock_is_held(&lock), "a lock is its holder's");
     pthread_create(&t, NULL, take, NULL);
     while (tcm_load_relaxed(&lock.state) != 2)
         sched_yield();
@@ -66,10 +66,10 @@ static void test_wake(void) {
     tcm_unlock(&lock);
     pthread_join(t, NULL);
     tap_is_u64(got_it, 1, "and is woken");
-    tap_ok(is_others && !tcm_lock_is_mine(&lock), "and nobody else's");
+    tap_ok(is_others && !tcm_lock_is_held(&lock), "and nobody else's");
 }
 
-/* The signal that ends a child that takes two locks of these ranks. */
+/* Signal that ends a child which takes two locks of these ranks. */
 static int signal_of(enum tcm_lock_rank first, enum tcm_lock_rank second) {
     int status;
     pid_t child = fork();
@@ -77,7 +77,7 @@ static int signal_of(enum tcm_lock_rank first, enum tcm_lock_rank second) {
         struct tcm_lock a, b;
         tcm_lock_init(&a, first);
         tcm_lock_init(&b, second);
-        /* The message about the abort is wanted, not shown. */
+        /* The message of the abort is expected, and not shown. */
         close(2);
         tcm_lock(&a);
         tcm_lock(&b);
@@ -89,7 +89,7 @@ static int signal_of(enum tcm_lock_rank first, enum tcm_lock_rank second) {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-/* The signal that ends a child that does what is wrong with a lock. */
+/* Signal that ends a child which misuses a lock. */
 static int signal_of_misuse(bool recursion) {
     int status;
     pid_t child = fork();

@@ -22,7 +22,7 @@ static void on_fault(int sig) {
     siglongjmp(escape, 1);
 }
 
-/* Tells whether the byte at P can be written. */
+/* True if the byte at P can be written. */
 static bool writable(volatile char *p) {
     struct sigaction catch = {.sa_handler = on_fault};
     struct sigaction segv, bus;
@@ -174,7 +174,7 @@ static void test_map(size_t page) {
     tap_is_i64(errno, 77, "errno is untouched");
 }
 
-/* Exit status of a child that looks at one byte. */
+/* Exit status of a child that reads one byte. */
 static int child_sees(volatile char *p) {
     int status;
     pid_t child = fork();

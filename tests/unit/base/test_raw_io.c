@@ -17,7 +17,7 @@ static void nothing(int sig) {
     (void)sig;
 }
 
-/* Bytes through a pipe that the other side takes slowly and in odd pieces. */
+/* Sends bytes through a pipe whose other end reads slowly and in odd pieces. */
 static void test_pipe(bool blocking) {
     int fd[2];
     if (pipe(fd) != 0)

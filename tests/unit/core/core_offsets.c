@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints a hash of where the blocks of a fixed sequence of calls lie, relative
- * to the starts of their address ranges. Built with and without object words;
- * core_offsets.sh compares. With an argument, object words are wanted and used.
+ * Prints a hash of the offsets, in their address ranges, of the blocks of a
+ * fixed sequence of calls. Built with and without object words; core_offsets.sh
+ * compares. With an argument, object words are wanted and used.
  */
 #include "core/page_heap.h"
 #include "core_test.h"

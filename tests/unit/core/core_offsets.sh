@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Where blocks lie, and every counter, must not depend on whether object words
-# are built in, or used.
+# The places of blocks and all counters are the same with and without object
+# words, and with words that are used.
 . "$top_srcdir/tests/lib/harness.sh"
 
 folder=$top_builddir/tests/unit/core

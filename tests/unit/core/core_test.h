@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A block through CACHE, NULL when out of memory. */
+/* Allocates a block through CACHE; NULL: out of memory. */
 __attribute__((unused)) static void *test_alloc(struct tcm_thread_cache *cache,
                                                 size_t size) {
     unsigned size_class = tcm_size_class(size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of ranges against a list of what was asked of it: which range has
- * room, what a new one looks like, what is committed, and what is refused.
+ * The table of ranges against a list of the requests: the range that has room,
+ * the place of a new one, the committed part, and refusals.
  */
 #include "core/address_range.h"
 #include "base/bits.h"
@@ -31,7 +31,7 @@ static bool same_as_model(void) {
     return true;
 }
 
-/* The newest range as the invariants want it; the first with the class map. */
+/* True if the newest range has the invariants; the first with the class map. */
 static bool new_one_is_good(size_t bytes) {
     const struct tcm_range *n = &table.range[table.count - 1];
     size_t map = table.count == 1 && tcm_class_map_base != TCM_NO_BASE
@@ -111,7 +111,8 @@ static void test_model(void) {
             unsigned i = (unsigned)prng_below(&random, model_count);
             step_extend(i, bytes, &v);
         } else if (what < 9) {
-            /* All but a few steps are taken, as far as the table knows. */
+            /* Marks all but a few steps of the first range as committed, in the
+               table only. */
             unsigned i = (unsigned)prng_below(&random, model_count);
             size_t left = prng_below(&random, 4) * TCM_GROW_STEP;
             if (model[i].length - model[i].committed > left) {
@@ -185,7 +186,7 @@ static void test_refused(void) {
     table.count = 1;
 }
 
-/* A length that is no power of two: aligned to the one below. */
+/* A length that is no power of two is aligned to the power below. */
 static void test_odd_length(void) {
     size_t bytes = ((size_t)65 << 30) + TCM_GROW_STEP;
     uint32_t count = table.count;
@@ -224,7 +225,7 @@ static void test_limited(void) {
     tap_skip("address space cannot be limited under a sanitizer");
 }
 #else
-/* Where address space is limited, most of it is left to the program. */
+/* Leaves most of a limited address space to the program. */
 static int limited(void) {
     rlim_t limit = (rlim_t)4 << 30;
     if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0)

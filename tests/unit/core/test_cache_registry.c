@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Budgets of thread caches against a model that keeps each one and the total,
- * the memory of bins, and sums over caches that are there and that are gone.
+ * Budgets of thread caches against a model with each budget and the total; the
+ * memory of bins; sums over existing and removed caches.
  */
 #include "core/cache_registry.h"
 #include "core/meta_alloc.h"
@@ -10,7 +10,7 @@
 #define MIN_BUDGET ((int64_t)TCM_MIN_CACHE_BUDGET)
 #define MIN_SHARE  ((int64_t)TCM_LEAST_CACHE_BUDGET)
 #define CLAIM_STEP ((int64_t)TCM_CACHE_BUDGET_STEP)
-#define CACHES     6 /* few enough that a search for a victim sees all */
+#define CACHES     6 /* few enough that one search for budget reaches all */
 #define STEPS      20000
 
 static struct tcm_thread_cache *cache[CACHES];
@@ -48,7 +48,7 @@ struct verdict {
     bool add, claim, rob, told, total, others;
 };
 
-/* A new cache has its share, and the others give what is missing. */
+/* A new cache has its share; other caches give what is missing. */
 static void step_add(struct verdict *v) {
     cache[count] = tcm_cache_new();
     if (cache[count] == NULL)
@@ -79,7 +79,7 @@ static void step_claim(struct prng *random, struct verdict *v) {
         model[who] += want;
         return;
     }
-    /* most that one other cache has above the minimum, up to WANT */
+    /* the most, up to WANT, that another cache has above the minimum */
     unsigned victims = 0;
     int64_t most = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static void test_budgets(void) {
     tcm_cache_destroy(cache[--count]);
 }
 
-/* A thousand caches, each of which would hold much: the sum stays near the
+/* A thousand caches, each with many objects to keep: the sum stays near the
    total. */
 static void test_many(void) {
     enum { MANY = 1000, BLOCKS = 400, ROUNDS = 8 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Central lists against a set of the objects that are out.
+ * Central lists against a set of the objects that were fetched.
  */
 #include "core/central_list.h"
 #include "core/page_map.h"
@@ -18,8 +18,8 @@ static int by_address(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* True if all objects that are out lie at slots of spans of CLASS and none is
-   there twice. */
+/* True if all fetched objects lie at slots of spans of CLASS and none was
+   fetched twice. */
 static bool all_distinct(unsigned size_class) {
     static void *sorted[MAX_OUT];
     memcpy(sorted, out, out_count * sizeof(out[0]));
@@ -78,7 +78,7 @@ static void test_model(unsigned size_class) {
     tap_is_u64(central->free_objects, 0, "class %u: nothing left", size_class);
 }
 
-/* A fresh span is handed out from its low end; the fullest span is next. */
+/* A fresh span gives its lowest objects first; then comes the fullest span. */
 static void test_order(void) {
     unsigned size_class = tcm_size_class(64);
     unsigned objects = tcm_class[size_class].objects;
@@ -123,8 +123,8 @@ static void return_run(void *argument) {
     tcm_central_return(run->size_class, run->object, run->n);
 }
 
-/* Neighbours in one piece, across words of bits, rising and falling, to the
-   ends of the span and on into the next one. */
+/* Returns neighbours in one piece: across words of bits, ascending and
+   descending, up to the ends of the span and on into the next one. */
 static void test_runs(void) {
     static void *all[2 * TCM_MAX_OBJECTS], *again[2 * TCM_MAX_OBJECTS];
     unsigned size_class = tcm_size_class(64);

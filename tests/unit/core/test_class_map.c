@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The class map against the page map: the same classes, at its place only, and
- * nothing that lies elsewhere is taken for a page of it.
+ * The class map against the page map: the same classes, for pages of its range
+ * only, and no other address counts as a page of it.
  */
 #include "core/page_map.h"
 #include "core_test.h"
@@ -46,7 +46,7 @@ static void test_own_pages(void) {
                "nor are pages that the heap has not reached");
 }
 
-/* Blocks of every class, and large ones, as they come and go. */
+/* Blocks of every class, and large ones, are allocated and freed. */
 static void test_agrees(void) {
     enum { BLOCKS = 3000 };
     static void *block[BLOCKS];

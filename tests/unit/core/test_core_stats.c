@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters: every part is summed into its own one, they have the names that
- * samples of a trace give them, and they grow with what they count.
+ * The counters: every part is summed into its own counter, they have the names
+ * that samples of a trace use, and they grow with the events that they count.
  */
 #include "core/core_stats.h"
 #include "core/central_list.h"
@@ -32,7 +32,7 @@ static unsigned index_of(const char *name) {
     tap_bail("no counter %s", name);
 }
 
-/* Adds N where it is counted; NAME alone must show it. */
+/* Adds N to the part of a counter; NAME alone must show it. */
 static void one_part(const char *name, uint64_t *where, uint64_t n) {
     uint64_t before[FIELDS], after[FIELDS];
     unsigned which = index_of(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap as a whole: what an address is, object words, figures, running out
- * of memory, fork, and that the walk over the heap finds what is broken.
+ * The heap as a whole: kinds of addresses, object words, figures, lack of
+ * memory, fork, and faults that the verifier finds.
  */
 #include "core/central_list.h"
 #include "core/meta_alloc.h"
@@ -142,8 +142,8 @@ static void test_settings(void) {
     tcm_heap_verify();
 }
 
-/* In a process of its own: memory is refused after address space was had; none
-   of it stays. */
+/* In a process of its own: the system refuses memory after it gave address
+   space; no address space stays in use. */
 static int memory_refused(void) {
     struct rlimit limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
     tcm_heap_init();
@@ -156,8 +156,8 @@ static int memory_refused(void) {
     return test_alloc(c, 3 << 20) == NULL ? 7 : 0;
 }
 
-/* In a process of its own: address space runs out, is refused cleanly, leaves
-   the program some, and comes back. */
+/* In a process of its own: a lack of address space is reported cleanly, leaves
+   the program some, and ends when blocks are freed. */
 static int out_of_memory(void) {
     struct rlimit limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
     if (setrlimit(RLIMIT_AS, &limit) != 0)

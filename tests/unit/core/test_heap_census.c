@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counts by class and by block, against what the test itself holds.
+ * Counts by class and by block, compared with the blocks that the test has.
  */
 #include "core/heap_census.h"
 #include "core/page_heap.h"

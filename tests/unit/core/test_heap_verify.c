@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The walk over the heap finds each contradiction that is planted, by the check
- * that is meant for it; each in a child, so that the heap here stays whole.
+ * The verifier finds each contradiction that is planted, by the check that is
+ * meant for it. Each is planted in a child, so that the heap here stays whole.
  */
 #include "core/central_list.h"
 #include "core/page_heap.h"
@@ -125,7 +125,7 @@ static void bit_flipped(void) {
     small->free_bits[slot / 64] ^= (uint64_t)1 << (slot % 64);
 }
 static void bit_moved(void) {
-    /* From an object that is free to one that is cached. */
+    /* Moves a bit from a free object to a cached one. */
     void *cached = tcm_cache_peek(cache, class_64)->ptr;
     size_t slot = ((uintptr_t)cached - small->start) / tcm_class[class_64].size;
     bit_flipped();
@@ -142,7 +142,7 @@ static void first_word(void) {
     odd->first_word = odd->bit_words;
 }
 static void bit_beyond(void) {
-    /* In the place of another, so that their number stays right. */
+    /* In place of another object, so that their number stays right. */
     unsigned w = 0;
     while (odd->free_bits[w] == 0)
         w++;
@@ -213,7 +213,7 @@ static void word_of_another(void) {
     base[0].word = base[1].word;
 }
 
-/* TEXT: of the check that must fail. */
+/* TEXT is the condition of the check that must fail. */
 static const struct plant {
     const char *what;
     void (*make)(void);
@@ -296,7 +296,7 @@ static void set_up(void) {
     tcm_large_free(tcm_page_span(end));
 }
 
-/* Without this the plants would prove nothing. */
+/* Shows that the heap is whole without a plant. */
 static void check_ground(void) {
     struct tcm_entry *base = cache->cold[class_64].base;
     tap_ok(cache->bin[class_64].top - base >= 2 && base[0].word != NULL &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two threads do not write to one cache line because the allocator made them:
- * neither when they begin, nor when they free what a third one made, block by
- * block in turn. The caches stand for threads; no second thread is needed.
+ * The allocator does not make two threads write to one cache line: neither when
+ * they begin, nor when they free blocks of a third thread in turn. Caches stand
+ * for threads; no second thread is needed.
  */
 #include "core/cache_registry.h"
 #include "core/central_list.h"
@@ -43,16 +43,17 @@ static void give(struct tcm_thread_cache *cache, void **p, unsigned n) {
         test_free(cache, p[i]);
 }
 
-/* MANY blocks of SIZE for each of two threads, made in turn by a third. */
+/* Allocates MANY blocks of SIZE for each of two threads, in turn, by a third.
+ */
 static void test_handed(size_t size, unsigned many) {
     static void *all[2 * MOST], *hand[2][MOST], *own[2][MOST];
     struct tcm_thread_cache *maker = tcm_cache_new();
     struct tcm_thread_cache *thread[2] = {tcm_cache_new(), tcm_cache_new()};
-    tcm_transfer_flush(); /* what earlier checks left may share lines */
+    tcm_transfer_flush(); /* objects of earlier checks may share lines */
     take(maker, all, 2 * many, size);
     for (unsigned i = 0; i < 2 * many; i++)
         hand[i % 2][i / 2] = all[i];
-    /* One frees and begins while the other still has its blocks. */
+    /* One thread frees and begins while the other still has its blocks. */
     give(thread[0], hand[0], many);
     take(thread[0], own[0], many, size);
     unsigned with_held = shared_lines(own[0], many, hand[1], many, size);
@@ -70,7 +71,7 @@ static void test_handed(size_t size, unsigned many) {
     tcm_cache_destroy(maker);
 }
 
-/* A thread that only frees keeps blocks in its cache after a while. */
+/* A thread that only frees keeps blocks in its cache after a few refusals. */
 static void test_consumer(void) {
     static void *block[MOST];
     struct tcm_thread_cache *maker = tcm_cache_new();
@@ -98,7 +99,7 @@ static void test_consumer(void) {
     tcm_cache_destroy(maker);
 }
 
-/* Uses the rest of shared lines in the end, so that none of it is lost. */
+/* The rest of shared lines is used in the end, so that nothing is lost. */
 static void test_all_is_used(void) {
     enum { BLOCKS = 4096 };
     static void *block[BLOCKS];

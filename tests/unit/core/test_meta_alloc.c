@@ -46,7 +46,7 @@ static void test_blocks(void) {
     tap_ok(tcm_meta_alloc(64) != NULL, "and small blocks go on");
 }
 
-/* A chunk is mapped ahead only where there is little left, and then used. */
+/* A chunk is mapped ahead only when little is left, and then used. */
 static void test_stock(void) {
     bool ahead = true, idle = true;
     unsigned times = 0;
@@ -84,7 +84,7 @@ static bool refuse(const char *call) {
     return true;
 }
 
-/* Records that POOL still gives when the system gives nothing. */
+/* Number of records that POOL gives when the system has no memory. */
 static unsigned when_refused(struct tcm_pool *pool) {
     unsigned got = 0;
     tcm_testpoint_refuse = refuse;

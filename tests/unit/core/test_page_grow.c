@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growth and chains; and that no lock others wait for is held while the system
- * is asked for memory or gets some: the test acts as another thread from within
- * these calls.
+ * Growth and chains. No lock that other threads wait for is held while the
+ * system is asked for memory: the test acts as another thread inside these
+ * calls.
  */
 #include "base/check.h"
 #include "core/central_list.h"
@@ -114,7 +114,7 @@ static void *other_thread(void *unused) {
     return unused;
 }
 
-/* Another thread is served during this call. */
+/* Allocates as another thread during this call. */
 static bool meanwhile(const char *call) {
     (void)call;
     if (acting)
@@ -180,8 +180,8 @@ static void test_growth_is_unlocked(void) {
 
 static struct tcm_span *thief;
 
-/* Takes all there is just after the system gave it: before it is published
-   that is what was free before. */
+/* Takes all free pages just after the system gave memory, which is not
+   published yet. */
 static bool steals(const char *call) {
     if (acting || strcmp(call, "mprotect") != 0)
         return false;
@@ -192,7 +192,8 @@ static bool steals(const char *call) {
     return false;
 }
 
-/* The end of the range that growth counted on is gone when it is done. */
+/* Takes the end of the range on which growth counted before the growth is done.
+ */
 static void test_stolen(void) {
     (void)tcm_page_heap_release(SIZE_MAX);
     struct tcm_span *all = take(HEAP->released_pages - 5);

@@ -13,7 +13,8 @@
 #define STEPS       12000
 #define WHOLE       8 /* pages: a whole number of system pages anywhere */
 
-/* Then the ends of runs stay FREE, and less is known of what goes back. */
+/* The ends of runs then stay FREE, so the model knows less about released
+   pages. */
 static bool large_system_pages(void) {
     return tcm_page_heap.system_page > TCM_PAGE_SIZE;
 }
@@ -51,9 +52,9 @@ static size_t rounded_up(size_t page, size_t step) {
     return (page + step - 1) / step * step;
 }
 
-/* Where a block of PAGES goes among runs of STATE if it begins at a multiple of
-   STEP: in one of the four best, or the best that is surely long enough.
-   MODEL_PAGES: nowhere. */
+/* Place of a block of PAGES among runs of STATE if it begins at a multiple of
+   STEP: in one of the four best runs, or in the best one that is surely long
+   enough. MODEL_PAGES: nowhere. */
 static size_t model_fit(unsigned char state, size_t pages, size_t step) {
     static struct model_run run[MODEL_PAGES / 2];
     size_t n = 0;
@@ -101,7 +102,7 @@ static void model_set(size_t from, size_t pages, unsigned char state) {
     memset(model + from, state, pages);
 }
 
-/* The heap grew or merged: what is free is read from the page map. */
+/* The heap grew or merged: free pages are read from the page map. */
 static void model_learn(void) {
     for (size_t i = 0; i < frontier();) {
         struct tcm_span *s =
@@ -314,12 +315,13 @@ static struct tcm_span *take(size_t pages) {
     return tcm_page_heap_alloc(pages, 1, TCM_SPAN_LARGE, 1, NULL);
 }
 
-/* FREE and RELEASED neighbours together serve what neither could alone. */
+/* FREE and RELEASED neighbours together serve a request that neither could
+   alone. */
 static void test_chain(void) {
 
     tcm_page_heap.release_rate_milli = 0;
     if (large_system_pages())
-        return; /* runs do not meet where this test wants them to */
+        return; /* runs do not meet where the test needs it */
     size_t all = tcm_page_heap.free_pages + tcm_page_heap.released_pages;
     size_t part = all / 4 / WHOLE * WHOLE;
     struct tcm_span *s[4] = {take(part), take(part), take(part), NULL};
@@ -360,7 +362,7 @@ static void test_chain(void) {
     tcm_heap_verify();
 }
 
-/* System pages of 64 KiB: only whole ones are released, the rest stays. */
+/* System pages of 64 KiB: only whole ones are released, the ends stay FREE. */
 static void test_large_system_pages(void) {
     const size_t page = (size_t)64 << 10;
     size_t real = tcm_page_heap.system_page;

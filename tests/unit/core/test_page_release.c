@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving pages back: which run, how much of it, when, and what is left where
- * the system refuses or has larger pages.
+ * Return of pages to the system: the choice of the run and its part, the time,
+ * and the pages that stay where the system refuses or has larger pages.
  */
 #include "core/page_system.h"
 #include "core/page_heap.h"
@@ -70,7 +70,7 @@ static void test_whole_run(void) {
     tap_ok(bytes_are(start, 40, 0), "and reads as zero");
 }
 
-/* With another run on its way. */
+/* With another run being returned. */
 static void test_other_is_busy(void) {
     struct tcm_span other = {.state = TCM_SPAN_BUSY};
     struct tcm_span *s = take(24);
@@ -85,7 +85,7 @@ static void test_other_is_busy(void) {
     HEAP->busy_pages = 0;
 }
 
-/* The child of a fork takes over what another thread was giving back. */
+/* The child of a fork takes over the run that another thread was returning. */
 static void test_fork_child(void) {
     struct tcm_span *s[2] = {take(24), take(16)};
     uint64_t free_pages = HEAP->free_pages;
@@ -153,7 +153,7 @@ static void test_largest_first(void) {
     release_locked(SIZE_MAX);
 }
 
-/* Makes believe that the system's pages are 64 KiB long. */
+/* Makes the heap believe that pages of the system have 64 KiB. */
 static void test_larger_system_pages(void) {
     size_t real = HEAP->system_page;
     struct tcm_span *s = take(48);
@@ -194,8 +194,8 @@ static void test_larger_system_pages(void) {
     release_locked(SIZE_MAX);
 }
 
-/* Locked pages cannot be given back. The call is made directly: a sanitizer
-   turns mlock into nothing. */
+/* Locked pages cannot be returned. The call is made directly: a sanitizer turns
+   mlock into nothing. */
 static void test_refused(void) {
     struct tcm_span *s = take(16);
     uintptr_t start = s->start;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shards of the page heap: opened when threads meet, no more than threads, used
- * by all that find no pages of their own, and none but the first under a limit.
- * Meeting is forced: a thread holds a shard's lock while another asks for it.
+ * by all threads that find no pages in their own, and only the first under a
+ * limit. Meetings are forced: a thread holds a shard's lock while another
+ * allocates.
  */
 #include "core/page_heap.h"
 #include "core_test.h"
@@ -44,12 +45,12 @@ static struct tcm_page_heap *shard_of(void *p) {
 
 static struct {
     pthread_t thread;
-    atomic_uint asked; /* blocks that it is to ask for so far */
+    atomic_uint asked; /* blocks to allocate so far */
     atomic_uint made;
     atomic_bool over;
-    struct tcm_page_heap *last; /* where its last block lay */
-    unsigned kept;     /* blocks that it asks for in the end, at once */
-    unsigned in_first; /* how many of them lay in shard 0 */
+    struct tcm_page_heap *last; /* shard of its last block */
+    unsigned kept;              /* blocks to allocate in the end, at once */
+    unsigned in_first;          /* number of these in shard 0 */
 } other;
 
 static void *ask(void *unused) {
@@ -77,8 +78,8 @@ static void *ask(void *unused) {
     return NULL;
 }
 
-/* For TIMES blocks that the thread asks for, holds the first shard's lock until
-   it waits for that or has its block from elsewhere. */
+/* Holds the first shard's lock, for each of TIMES blocks, until the thread
+   waits for the lock or has its block from elsewhere. */
 static void be_in_the_way(unsigned times) {
     struct tcm_lock *lock = &tcm_page_shard[0]->lock;
     for (unsigned i = 0; i < times; i++) {
@@ -93,8 +94,8 @@ static void be_in_the_way(unsigned times) {
     }
 }
 
-/* A thread that asks for TIMES blocks and finds the first shard's lock taken,
-   then for KEPT at once. */
+/* Runs a thread that allocates TIMES blocks and finds the first shard's lock
+   taken, then KEPT blocks at once. */
 static void meet(unsigned times, unsigned kept) {
     other.kept = kept;
     atomic_store(&other.asked, 0);

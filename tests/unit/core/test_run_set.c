@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sets of runs, merging and carving against a model that knows the state of
+ * Sets of runs, merging and carving, against a model that has the state of
  * every page and makes a sorted array of runs of it. No page is ever touched,
- * so the ranges are mere numbers.
+ * so the ranges are only numbers.
  */
 #include "base/check.h"
 #include "core/run_set.h"
@@ -44,7 +44,7 @@ static int by_length(const void *a, const void *b) {
     return x->page < y->page ? -1 : x->page > y->page;
 }
 
-/* The runs of STATE, sorted; how many. */
+/* Collects the runs of STATE, sorted; returns their number. */
 static size_t sorted_runs(unsigned state, struct run *out) {
     size_t n = 0;
     for (uint32_t r = 0; r < RANGES; r++) {
@@ -72,8 +72,8 @@ struct verdict {
     bool fit, aligned, before, counts, map, neighbours, carve;
 };
 
-/* An aligned place is found if a run is surely long enough, is inside its run,
-   and is that of the best fit if it can be. */
+/* True if an aligned place is found where a run is surely long enough, lies
+   inside its run, and is in the best fit if possible. */
 static void check_aligned(const struct tcm_run_set *set, const struct run *runs,
                           size_t n, size_t want, size_t align,
                           struct verdict *v) {
@@ -152,7 +152,7 @@ static void check_neighbours(struct verdict *v) {
     }
 }
 
-/* Any span, by a page inside it. */
+/* Finds any span by a page inside it. */
 static struct tcm_span *random_span(struct prng *random) {
     uint32_t r = (uint32_t)prng_below(random, RANGES);
     size_t i = prng_below(random, PAGES);
@@ -267,7 +267,8 @@ static void test_model(void) {
     tap_ok(v.carve, "what is carved is where and what was asked for");
 }
 
-/* Runs around the border between exact lengths and all longer ones. */
+/* Lengths around the border between trees of one length and the tree of all
+   longer runs. */
 static void test_border(void) {
     static const size_t lengths[] = {1, 63, 64, 127, 128, 129};
     static struct tcm_span *made[TCM_ARRAY_SIZE(lengths)];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rules of size classes, which the lists in size_class.c have to follow.
- * With --rows prints the lists as they should be.
+ * The rules of size classes, which the lists in size_class.c must follow.
+ * --rows prints the lists that follow from the rules.
  */
 #include "core/size_class.h"
 #include "tap.h"
 
 #include <string.h>
 
-/* The size of the class after that of SIZE. */
+/* Size of the class after the class of SIZE. */
 static size_t next_size(size_t size) {
     size_t doubling = 128;
     if (size < 128)
@@ -27,7 +27,7 @@ static size_t pages_of(size_t size) {
     }
 }
 
-/* Rows of one list, as clang-format leaves them. */
+/* Prints the rows of one list, formatted as by clang-format. */
 static void print_rows(const char *name, unsigned *number, size_t *before,
                        size_t last) {
     char line[128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of spans: zeroed, of the size asked for, whole cache lines that
- * nobody else has, and used again after they were given back.
+ * Records of spans: zeroed, of the requested size, on cache lines of their own,
+ * and used again after they were freed.
  */
 #include "core/run_set.h"
 #include "core/meta_alloc.h"
@@ -26,7 +26,7 @@ static size_t bytes_of(unsigned words) {
     return offsetof(struct tcm_span, free_bits) + 8 * (size_t)words;
 }
 
-/* All a record's bytes but those that say what it is. */
+/* Fills all bytes of a record except those that tell its size. */
 static void fill(const struct held *h) {
     h->span->start = h->mark;
     h->span->pages = (size_t)h->mark;

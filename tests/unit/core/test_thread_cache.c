@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Thread caches: every block handed out is distinct and intact whatever caches
- * do, budgets hold, idle memory leaves, and the slow paths stay rare.
+ * Thread caches: every allocated block is distinct and intact whatever caches
+ * do, budgets hold, idle memory is returned, and slow paths stay rare.
  */
 #include "core/central_list.h"
 #include "core/transfer_cache.h"
@@ -123,7 +123,7 @@ static void test_slow_path_rate(void) {
     }
     for (unsigned i = 0; i < LIVE; i++)
         test_free(c, slot[i]);
-    /* A thread that only frees, or only allocates, must not hoard. */
+    /* A thread that only frees, or only allocates, must not hoard objects. */
     uint64_t capacity = c->capacity_bytes;
     unsigned size_class = tcm_size_class(256);
     void *batch[TCM_MAX_BATCH];
@@ -147,7 +147,8 @@ static void test_idle_bins(void) {
     for (unsigned i = 0; i < 64; i++)
         test_free(c, block[i]);
     int64_t held = c->bin[idle].top - c->cold[idle].base;
-    /* Slow paths of another class, whose blocks go and come in bulk. */
+    /* Slow paths of another class, whose blocks are allocated and freed in
+       bulk. */
     static void *other[20000];
     for (unsigned round = 0; round < 400; round++) {
         for (unsigned i = 0; i < 20000; i++)

@@ -88,9 +88,9 @@ static void test_lines(void) {
            "a line is a site");
     tap_ok(mts_text_intern("a.py", 4) == line.file, "a text has one number");
     tap_ok(define(&t, site, 16) && t.count == 3, "with two texts");
-    tap_ok(t.def[0].what == MTF_SITE_DEF_TEXT &&
-               t.def[1].what == MTF_SITE_DEF_TEXT &&
-               t.def[2].what == MTF_SITE_DEF_LINE,
+    tap_ok(t.def[0].kind == MTF_SITE_DEF_TEXT &&
+               t.def[1].kind == MTF_SITE_DEF_TEXT &&
+               t.def[2].kind == MTF_SITE_DEF_LINE,
            "the texts first");
     line.line = 13;
     site = mts_intern_line(&line, MTF_SITE_NONE);

@@ -96,29 +96,29 @@ static void define(struct maker *m, struct mtf_site_def *def, char *text) {
 static void define_line(struct maker *m, const char *what, char *at) {
     struct mtf_site_def def = {0};
     if (strcmp(what, "module") == 0) {
-        def.what = MTF_SITE_DEF_MODULE;
+        def.kind = MTF_SITE_DEF_MODULE;
         def.module = (uint32_t)number(&at);
         def.start = def.bias = number(&at);
         def.end = number(&at);
         define(m, &def, at);
     } else if (strcmp(what, "mode") == 0) {
-        def.what = MTF_SITE_DEF_MODE;
+        def.kind = MTF_SITE_DEF_MODE;
         def.mode = (uint8_t)number(&at);
         def.mean = number(&at);
         define(m, &def, NULL);
     } else if (strcmp(what, "text") == 0) {
-        def.what = MTF_SITE_DEF_TEXT;
+        def.kind = MTF_SITE_DEF_TEXT;
         def.text = (uint32_t)number(&at);
         define(m, &def, at);
     } else if (strcmp(what, "frame") == 0) {
-        def.what = MTF_SITE_DEF_FRAME;
+        def.kind = MTF_SITE_DEF_FRAME;
         def.site = (uint32_t)number(&at);
         def.parent = (uint32_t)number(&at);
         def.module = (uint32_t)number(&at);
         def.address = number(&at);
         define(m, &def, NULL);
     } else if (strcmp(what, "file") == 0) {
-        def.what = MTF_SITE_DEF_LINE;
+        def.kind = MTF_SITE_DEF_LINE;
         def.language = MTF_LANGUAGE_PYTHON;
         def.site = (uint32_t)number(&at);
         def.parent = (uint32_t)number(&at);

@@ -84,12 +84,12 @@ static void begin(struct run *r) {
     size_t n = mtf_raw_build_header(header, &fixed, "made", "by a test");
     mtf_proc_writer_begin(&r->w, sink, grow, r, header, (uint32_t)n);
     mtf_proc_put_switch(&r->w, 1);
-    define(r, &(struct mtf_site_def){.what = MTF_SITE_DEF_MODE,
+    define(r, &(struct mtf_site_def){.kind = MTF_SITE_DEF_MODE,
                                      .mode = MTF_SITE_MODE_SAMPLE,
                                      .depth = 32,
                                      .mean = MEAN});
     for (uint32_t site = 1; site <= SITES; site++)
-        define(r, &(struct mtf_site_def){.what = MTF_SITE_DEF_FRAME,
+        define(r, &(struct mtf_site_def){.kind = MTF_SITE_DEF_FRAME,
                                          .site = site,
                                          .address = 4096 * site});
 }

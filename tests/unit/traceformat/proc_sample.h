@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random processed traces and what their reader must yield, for the tests of
- * the processed format.
+ * Random processed traces and the output that their reader must yield, for
+ * tests of the processed format.
  *
  * Threads: none shared.
  */
@@ -18,7 +18,7 @@ struct proc_sample {
     uint8_t *bytes; /* the trace */
     size_t length, room;
     size_t fail_at;     /* the sink refuses to pass this length, if not 0 */
-    struct mtf_op *ops; /* what must come out */
+    struct mtf_op *ops; /* expected output of the reader */
     size_t count, op_room;
     uint64_t operations;
     uint8_t header[128]; /* the raw trace's header that it carries */
@@ -123,7 +123,7 @@ static void proc_sample_event(struct proc_sample *s, struct mtf_proc_writer *w,
         l->size = size;
         return;
     }
-    /* much is freed in order of birth or backwards, the rest anywhere */
+    /* most blocks are freed in order of birth or backwards, others anywhere */
     size_t i = *lives - 1;
     if (prng_below(p, 3) == 0)
         i = prng_below(p, *lives);
@@ -213,7 +213,8 @@ static void proc_sample_other(struct proc_sample *s, struct mtf_proc_writer *w,
     }
 }
 
-/* A trace of about EVENTS records. True: the writer says all went well. */
+/* Makes a trace of about EVENTS records. true: the writer reports no failure.
+ */
 static bool proc_sample_make(struct proc_sample *s, uint64_t seed,
                              size_t events, size_t fail_at) {
     struct mtf_proc_writer *w = malloc(sizeof(*w));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ready operations of the processed trace as lines of text, for tests.
+ * Operations of the processed trace as lines of text, for tests.
  *
  * Threads: none shared.
  */
@@ -29,7 +29,7 @@ static inline void text_add(struct text *t, const char *fmt, ...) {
     t->n += (size_t)n;
 }
 
-/* One operation as a line. */
+/* Writes one operation as a line. */
 static inline void text_op(struct text *t, const struct mtf_proc_block *b,
                            const struct mtf_op *op) {
     unsigned long long size = op->size;

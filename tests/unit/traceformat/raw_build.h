@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw traces made in memory for tests: a thread that records, by the encoders
- * of raw_codec.h, and a sink that gathers what a writer stores.
+ * Raw traces made in memory for tests: a thread that records by the encoders of
+ * raw_codec.h, and a sink that collects the output of a writer.
  */
 #ifndef TESTS_UNIT_TRACEFORMAT_RAW_BUILD_H
 #define TESTS_UNIT_TRACEFORMAT_RAW_BUILD_H
@@ -61,7 +61,7 @@ static inline void put_payload(struct encoder *e, uint64_t payload) {
     e->out.length += mtf_varint_put(p, payload);
 }
 
-/* Adds what one of the encoders of raw_codec.h writes. */
+/* Adds the output of an encoder of raw_codec.h. */
 #define PUT(e, encode, ...)                                                    \
     ((e)->out.length +=                                                        \
      (encode)(bytes_room(&(e)->out, MTF_EVENT_ROOM), __VA_ARGS__))
@@ -82,7 +82,7 @@ static inline void put_buffer(struct encoder *e, uint64_t time_ns,
     e->time_ns = time_ns;
 }
 
-/* A block of 1 << LOG2 tokens that begins at FIRST. */
+/* Adds a block of 1 << LOG2 tokens that begins at FIRST. */
 static inline void put_tokens(struct encoder *e, uint64_t first,
                               unsigned log2) {
     uint64_t distance = first - (e->next_token + e->tokens_left);
@@ -135,9 +135,9 @@ static inline void put_free_size(struct encoder *e, enum mtf_call call,
     e->last_freed = token;
 }
 
-/* One event of each kind and more, as one buffer that begins at TIME_NS; the
-   stream's tokens come from blocks of 64 beginning at FIRST. Returns how many
-   of the events are calls of the malloc family. */
+/* Adds at least one event of each kind, as one buffer that begins at TIME_NS;
+   the stream's tokens come from blocks of 64 beginning at FIRST. Returns the
+   number of events that are calls of the malloc family. */
 static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
                                       uint64_t first) {
     put_buffer(e, time_ns, 0, 0);
@@ -189,7 +189,8 @@ static inline struct mtf_raw_header example_header(void) {
     return h;
 }
 
-/* A writer into OUT; MEMORY of the compressor is returned (NULL: plain). */
+/* Makes a writer into OUT. Returns the memory of the compressor (NULL: plain).
+ */
 static inline void *begin_trace(struct mtf_raw_writer *w, struct bytes *out,
                                 bool compressed) {
     void *memory = compressed ? malloc(MTF_RAW_WRITER_MEMORY) : NULL;

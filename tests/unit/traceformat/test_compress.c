@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The compressor: frames of every shape come back as they went in, frame after
+ * The compressor: frames of every shape decompress to their input, frame after
  * frame in the same memory.
  */
 #include "traceformat/compress.h"
@@ -14,7 +14,7 @@
 
 static uint8_t out[MTF_COMPRESS_ROOM];
 
-/* One frame of N bytes in pieces of random length; flushes now and then. */
+/* Compresses one frame of N bytes in pieces of random length, with flushes. */
 static bool compress_frame(struct mtf_compress *c, const uint8_t *data,
                            size_t n, struct prng *r, struct bytes *stored) {
     size_t got = mtf_compress_begin(c, out, sizeof(out));

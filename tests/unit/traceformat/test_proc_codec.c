@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round trip of the processed trace: its reader returns what its writer got, in
- * blocks that are decoded alone and in any order; damage costs the blocks that
- * it hits.
+ * Round trip of the processed trace: the reader yields the writer's input, in
+ * blocks that can be decoded alone and in any order; damage costs only the
+ * blocks that it hits.
  */
 #include "memory_source.h"
 #include "proc_sample.h"
@@ -20,16 +20,16 @@ static bool same_op(const struct mtf_op *got, const struct mtf_op *want) {
 }
 
 struct reading {
-    uint64_t first[64]; /* of each block: its first operation's index */
+    uint64_t first[64]; /* index of each block's first operation */
     uint64_t ops, blocks, damages, skipped;
     bool headers, closed;
     const char *problem;
     bool foreign;
-    uint64_t wrong; /* operations that are not those expected */
+    uint64_t wrong; /* operations that differ from the expected ones */
     uint64_t live_at_end;
 };
 
-/* Reads all, giving PIECE bytes at a time, and compares what comes with S. */
+/* Reads the trace, PIECE bytes at a time, and compares it with S. */
 static void read_all(struct reading *out, const struct proc_sample *s,
                      const uint8_t *bytes, size_t length, size_t piece,
                      size_t batch) {
@@ -54,8 +54,8 @@ static void read_all(struct reading *out, const struct proc_sample *s,
         case MTF_PROC_ITEM_OPS: {
             if (!mtf_proc_decode_begin(d, &item.block))
                 out->wrong++;
-            /* where the block's records are among those expected: it says how
-               many operations came before */
+            /* place of the block's records among the expected ones, by its
+               count of earlier operations */
             if (out->damages != 0) {
                 uint64_t seen = 0;
                 for (index = 0; index < s->count; index++) {
@@ -128,7 +128,7 @@ static void test_round_trip(void) {
                    memcmp(again.bytes, s.bytes, s.length) == 0,
                "%zu events: the same bytes again", events[i]);
         if (s.operations > 1000)
-            /* of them sizes that nothing foretells cost 2 */
+            /* 2 of them for sizes that no predictor foretells */
             tap_ok(s.length < s.operations * 4, "%.2f bytes an operation",
                    (double)s.length / (double)s.operations);
         proc_sample_free(&s);
@@ -136,7 +136,8 @@ static void test_round_trip(void) {
     }
 }
 
-/* Slots are taken last-in first-out and never while they are taken. */
+/* Slots are taken in last-in first-out order, and never while they are in use.
+ */
 static void test_slots(void) {
     struct proc_sample s;
     proc_sample_make(&s, 11, 200000, 0);

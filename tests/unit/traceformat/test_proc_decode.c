@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks that contradict themselves: each is refused, with the reason, after
- * the operations before it. The blocks are made byte by byte; what our writer
- * makes is decoded in test_proc_codec.c.
+ * Blocks that contradict themselves: each is refused with the reason, after the
+ * operations before the fault. The blocks are made byte by byte;
+ * test_proc_codec.c decodes blocks of our writer.
  */
 #include "prng.h"
 #include "tap.h"
@@ -28,7 +28,7 @@ static void put(struct block *k, uint64_t v) {
     k->b.head.length += mtf_varint_put(k->payload + k->b.head.length, v);
 }
 
-/* One record of payload V, which is an operation or not. */
+/* Adds one record of payload V; IS_OP: it counts as an operation. */
 static void record(struct block *k, uint64_t v, bool is_op) {
     put(k, v);
     k->b.head.records++;
@@ -51,11 +51,11 @@ static void with_bytes(struct block *k, unsigned kind, const void *data,
     k->b.head.length += (uint32_t)n;
 }
 
-/* Decodes all; the number of operations made. */
+/* Decodes the block; returns the number of operations made. */
 static size_t decode(const struct block *k) {
     struct mtf_op ops[8];
     size_t all = 0, n;
-    /* A copy of just its bytes lets a sanitizer see what is read beyond. */
+    /* A copy of exactly its bytes lets a sanitizer see reads beyond them. */
     uint8_t *copy = malloc(k->b.head.length + 8);
     struct mtf_proc_block b = k->b;
     memcpy(copy, k->payload, k->b.head.length + 8);
@@ -66,7 +66,7 @@ static size_t decode(const struct block *k) {
         for (size_t i = 0; i < n; i++) {
             if (ops[i].kind == 0 || ops[i].kind > MTF_OP_OTHER ||
                 ops[i].call >= MTF_CALL_LIMIT)
-                all += 1000000; /* no operation that may come out */
+                all += 1000000; /* not a valid operation */
             if (ops[i].kind <= MTF_OP_LAST_OPERATION &&
                 ops[i].slot >= decoder.slot_count)
                 all += 1000000;
@@ -298,7 +298,7 @@ static void test_with_bytes(void) {
     refused(&k, 0, "more operations than the head says", "uncounted");
 }
 
-/* Any bytes: bounded, and nothing impossible comes out. */
+/* Random bytes: the work is bounded, and no impossible operation comes out. */
 static void test_any_bytes(void) {
     struct prng random;
     bool good = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worked example of doc/processed-trace-format.md: its bytes are what the
- * writer writes, and its operations are what the reader makes of its bytes.
- * With --print it prints both as they stand in the document.
+ * The worked example of doc/processed-trace-format.md: the writer writes its
+ * bytes, and the reader makes its operations of them. With --print it prints
+ * both as they are in the document.
  */
 #include "memory_source.h"
 #include "proc_text.h"
@@ -15,7 +15,7 @@
 struct bytes {
     uint8_t a[4096];
     size_t n;
-    size_t pieces[64]; /* where what the writer gave at once ends */
+    size_t pieces[64]; /* end of the bytes of each call of the sink */
     size_t piece_count;
 };
 
@@ -104,7 +104,7 @@ static void read_example(struct text *t, const uint8_t *bytes, size_t length) {
 
 /* --- The document --------------------------------------------------------- */
 
-/* The lines between "```NAME" and "```". False: there is no such block. */
+/* The lines between "```NAME" and "```". false: there is no such block. */
 static bool fenced(FILE *f, const char *name, struct text *t) {
     char line[512];
     bool inside = false;

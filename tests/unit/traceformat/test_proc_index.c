@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The index of the processed trace: whatever place is asked for, the block it
- * names is the last one of the index that begins there or before. Long traces
- * keep a part of their blocks in it, and damage costs the index alone.
+ * The index of the processed trace: for any place, the block that it names is
+ * the last one of the index that begins there or before. Long traces have a
+ * part of their blocks in the index, and damage costs only the index.
  */
 #include "tap.h"
 #include "traceformat/proc_writer.h"
@@ -76,8 +76,8 @@ static bool find(struct trace *t, uint64_t wanted,
     return mtf_proc_index_find(read_at, t, t->length, memory, wanted, e);
 }
 
-/* Looks for every STRIDEth block and the places around it; one of STEP blocks
-   is in the index. */
+/* Searches every STRIDEth block and the places around it; one of STEP blocks is
+   in the index. */
 static bool finds_all(struct trace *t, size_t step, size_t stride) {
     for (size_t i = 0; i < t->blocks; i += stride) {
         for (int64_t by = -1; by <= 1; by++) {
@@ -120,7 +120,8 @@ static void test_sizes(void) {
     }
 }
 
-/* Every changed byte of index and closing block, and every cut of them. */
+/* Changes every byte of index and closing block, and cuts them at every place.
+ */
 static void test_damage(void) {
     struct trace t;
     struct mtf_proc_index_entry e;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces put together block by block: later versions, blocks that are missing,
+ * Traces made block by block: later versions, blocks that are missing, that
  * come twice or after the end, and the accounts of the closing block. Whole
- * traces and damage to any byte are in test_proc_codec.c.
+ * traces, and damage to any byte, are in test_proc_codec.c.
  */
 #include "traceformat/proc_reader.h"
 
@@ -27,7 +27,7 @@ static void put_header(void) {
     length = sizeof(h) + 8;
 }
 
-/* A block with good checksums. */
+/* Adds a block with right checksums. */
 static void put_block(unsigned kind, unsigned flags, uint64_t first_op,
                       uint32_t ops, const void *payload, uint32_t n) {
     struct mtf_proc_block_head h = {.sync = MTF_PROC_SYNC,
@@ -82,7 +82,7 @@ static void put_closing(uint64_t ops) {
     put_block(MTF_PROC_BLOCK_CLOSING, 0, ops, 0, accounts, sizeof(accounts));
 }
 
-/* Parts that the reader returned, a letter each. */
+/* Items that the reader yielded, a letter each. */
 struct seen {
     char parts[64];
     const char *problem; /* of the last D, F or E that has one */
@@ -118,7 +118,7 @@ static void read_with(struct seen *s, size_t piece) {
                 v == 200 &&
                 mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_THREADS, &v) &&
                 v == (uint64_t)128 << 56;
-            /* Neither one that is not there, nor one that is cut. */
+            /* Neither a missing account nor a cut one is found. */
             s->none =
                 !mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_SLOTS, &v) &&
                 !mtf_proc_account(&item.block, 7 + 1, &v);
@@ -128,7 +128,7 @@ static void read_with(struct seen *s, size_t piece) {
     }
 }
 
-/* PROBLEM: within what is said, or NULL. */
+/* PROBLEM: a part of the expected text, or NULL. */
 static void expect(const char *parts, const char *problem, const char *what) {
     struct seen s;
     bool good = true;
@@ -210,7 +210,7 @@ static void test_places(void) {
     expect("HE", "closing block is missing", "nothing but a header");
 }
 
-/* A head with right checksums may say anything. */
+/* A head with right checksums may have any contents. */
 static void test_lengths(void) {
     static const uint32_t bad[] = {MTF_PROC_PAYLOAD_MAX + 1, UINT32_MAX};
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(bad); i++) {

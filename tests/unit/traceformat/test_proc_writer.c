@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The writer of processed traces at its limits: a sink that refuses at any
- * call, a stack that cannot grow, full blocks, long texts and times, and what
- * it knows itself of a trace.
+ * call, a stack that cannot grow, full blocks, long texts and times, and the
+ * accounts that it knows itself.
  */
 #include "memory_source.h"
 #include "prng.h"
@@ -15,7 +15,7 @@ struct out {
     size_t length, room;
     unsigned calls, refuse_at, late;
     unsigned grows, grow_fails_at; /* 0: never */
-    bool grow_lies;                /* says true and grows nothing */
+    bool grow_lies;                /* returns true without growing */
 };
 
 static struct mtf_proc_writer *w;
@@ -68,7 +68,7 @@ struct seen {
     uint32_t longest;
     struct seen_plain {
         struct mtf_op op;
-        uint8_t bytes[16]; /* the first ones, of a kind that has some */
+        uint8_t bytes[16]; /* the first ones, of kinds with texts */
         size_t length;
     } plain[16];
     unsigned plains;
@@ -76,7 +76,7 @@ struct seen {
 
 static struct mtf_proc_decoder *decoder;
 
-/* Keeps a plain event, or one of a kind that is not known. */
+/* Keeps a plain event, or one of an unknown kind. */
 static void see_plain(struct seen *s, const struct mtf_proc_block *b,
                       const struct mtf_op *op) {
     bool known = mtf_plain_of_op(op->kind) != NULL;
@@ -165,7 +165,8 @@ static void test_accounts(void) {
     mtf_proc_put_switch(w, 4);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 10, &b);
     mtf_proc_flush(w);
-    /* There and back without an operation is no switch. */
+    /* A switch to another thread and back, without an operation, does not
+       count. */
     mtf_proc_put_switch(w, 5);
     mtf_proc_put_switch(w, 4);
     mtf_proc_put_free(w, MTF_CALL_FREE, &a);
@@ -217,7 +218,8 @@ static void test_full_blocks(void) {
     free(p.bytes);
 }
 
-/* A block that takes only slots freed before it: their list costs most. */
+/* A block that takes only slots freed before it has the longest list of slots.
+ */
 static void test_many_taken(void) {
     enum { OBJECTS = 3 * MTF_PROC_BLOCK_RECORDS };
     struct mtf_proc_object *object = malloc(OBJECTS * sizeof(*object));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events: what the encoder writes the decoder reads, by both of its ways; what
- * is cut or impossible is refused without a change of state and without
- * reading past the padding.
+ * Events: both decoders read the encoder's output; cut or impossible events are
+ * refused without a change of state and without a read past the padding.
  */
 #include "traceformat/raw_codec.h"
 
@@ -135,8 +134,8 @@ static void test_plain(void) {
     bytes_free(&enc.out);
 }
 
-/* Random ALLOC, FREE and REALLOC events: the hot way gives what the slow way
-   does, and both what was put in. */
+/* Random ALLOC, FREE and REALLOC events: the hot and the slow decoder both
+   yield the input. */
 static void test_hot(void) {
     enum { COUNT = 50000 };
     struct encoder enc = {.next_token = 1};
@@ -182,8 +181,8 @@ static void test_hot(void) {
     bytes_free(&enc.out);
 }
 
-/* The end may stand anywhere; bytes after the padding are out of bounds (the
-   copies let a sanitizer see a read of them). */
+/* Sets the end anywhere. Bytes after the padding are out of bounds (the copies
+   let a sanitizer see a read of them). */
 static void test_cut(void) {
     struct encoder enc = {.next_token = 1};
     put_every_kind(&enc, 1000, 1);
@@ -295,7 +294,7 @@ static void test_refused(void) {
     bytes_free(&enc.out);
 }
 
-/* Any bytes: no read out of bounds, progress, sane results. */
+/* Random bytes: no read out of bounds, progress, valid results. */
 static void test_any_bytes(void) {
     struct prng r;
     bool good = true;

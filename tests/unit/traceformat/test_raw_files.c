@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Traces as files: with and without a spool, plain and in LZ4 frames, from
- * pipes, still growing, damaged. And where tools write to.
+ * pipes, still growing, damaged; and the outputs of tools.
  */
 #include "base/linux/os_file.h"
 #include "common/input.h"
@@ -37,7 +37,7 @@ static void save(const char *name, const void *data, size_t n) {
         tap_bail("%s: %s", name, strerror(errno));
 }
 
-/* --- What a trace yields ------------------------------------------------ */
+/* --- Items of a trace --------------------------------------------------- */
 
 struct result {
     unsigned items[16]; /* by enum mtf_item_kind */
@@ -104,9 +104,9 @@ static void read_name(const char *name, struct result *r) {
 
 /* --- A recording -------------------------------------------------------- */
 
-/* BUFFERS buffers of ten mallocs each, of threads 1 and 2 in turn. Those before
-   SAVED are in the file, those from FIRST on in the spool (of recording
-   RANDOM), later ones of a thread first. */
+/* Makes BUFFERS buffers of ten mallocs each, of threads 1 and 2 in turn.
+   Buffers before SAVED are in the file, buffers from FIRST on in the spool (of
+   recording RANDOM), later ones of a thread first. */
 struct recording {
     unsigned buffers, saved, first;
     bool compressed, footer;
@@ -384,9 +384,9 @@ static void test_spool_mark(void) {
              ->saved;
     static const struct {
         const char *what;
-        struct mtf_spool_mark add; /* to what is right */
+        struct mtf_spool_mark add; /* to the right value */
         uint64_t emptied;
-        enum mtf_status status; /* MTF_OK: nothing is told */
+        enum mtf_status status; /* MTF_OK: no message */
     } cases[] = {
         {"all agree", {0}, 0, MTF_OK},
         {"a buffer that was emptied before", {0}, 100, MTF_OK},
@@ -414,7 +414,7 @@ static void test_spool_mark(void) {
                    (fine || r.status == cases[i].status),
                "spool and file: %s", cases[i].what);
     }
-    /* One of an older library: the header is where the mark would be. */
+    /* A spool of an older library: the header is where the mark would be. */
     struct mtf_spool_head head;
     memcpy(&head, b.data, sizeof(head));
     memmove(b.data + sizeof(head), b.data + head.header_offset,
@@ -461,8 +461,8 @@ static void test_growing(void) {
         read_name(path_of("t"), &r);
         tap_ok(!r.growing, "and when the lock is gone it is not");
     }
-    /* Readers are not a recording to each other, nor is one who may only
-       read, whatever he locks. */
+    /* Readers do not take each other for a recording, nor a process that may
+       only read, whatever it locks. */
     record(&rec, true);
     int fd = open(path_of("t.spool"), O_RDONLY);
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
@@ -521,7 +521,7 @@ static void test_fifo(void) {
 
 /* --- LZ4 frames --------------------------------------------------------- */
 
-/* Reads all of a file; returns its checksum over bytes and breaks. */
+/* Reads a file; returns a checksum of its bytes and breaks. */
 static bool read_bytes(const char *name, struct bytes *out, unsigned *breaks) {
     struct tool_input *in = tool_input_open(name);
     enum mtf_source_result result;
@@ -572,8 +572,8 @@ static void test_input(void) {
 
 #include <lz4frame.h>
 
-/* Changes every byte of a trace in frames: other frames must come whole, and
-   whatever is lost must be told. */
+/* Changes every byte of a trace in frames: other frames must be whole, and
+   every loss must be reported. */
 static void test_frame_damage(void) {
     struct recording rec = {
         .saved = 6, .compressed = true, .footer = true, .reason = MTF_END_EXIT};
@@ -589,8 +589,8 @@ static void test_frame_damage(void) {
         told = told && r.items[MTF_ITEM_FAILED] == 0 &&
                (r.items[MTF_ITEM_DAMAGE] != 0 ? !r.complete
                                               : r.mallocs == 60 && r.complete);
-        /* A frame has one buffer; one that is lost is a gap before the thread's
-           next, which begins anew. */
+        /* Each frame has one buffer; a lost frame is a gap before the thread's
+           next buffer, which begins anew. */
         kept = kept && r.mallocs >= 50 && r.items[MTF_ITEM_HEADER] == 1;
     }
     tap_ok(told, "LZ4: any changed byte that matters is told");
@@ -605,7 +605,7 @@ static void test_frame_damage(void) {
     bytes_free(&b);
 }
 
-/* A frame as other tools write them, with blocks of up to 4 MiB. */
+/* A frame of other tools, with blocks of up to 4 MiB. */
 static void add_frame(struct bytes *out, const void *data, size_t n,
                       LZ4F_blockSizeID_t size, bool independent, bool sums) {
     LZ4F_preferences_t p = {
@@ -678,8 +678,8 @@ static void test_foreign_frames(void) {
                n == 1000,
            "and reading goes on");
     tool_input_close(in);
-    /* Frames whose block claims all that follows: to try each again would take
-       quadratic time. */
+    /* Frames whose block claims all bytes that follow: trying each again would
+       take quadratic time. */
     b.length = 0;
     static const uint8_t claim[] = {0x04, 0x22, 0x4D, 0x18, 0x60, 0x70,
                                     0x73, 0x00, 0x00, 0x40, 0x80};
@@ -732,7 +732,7 @@ static void test_output(void) {
     }
     out = tool_output_open("/dev/full", TOOL_OUTPUT_PLAIN);
     if (out != NULL) {
-        ok = true; /* the thread that writes may need a moment to find out */
+        ok = true; /* the writing thread may need a moment to notice */
         for (uint64_t n = 0; ok && n < (uint64_t)1 << 30; n += sizeof(data))
             ok = tool_output_write(out, data, sizeof(data));
         tap_ok(!ok && errno == ENOSPC && tool_output_error(out) == ENOSPC &&

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# malloc-trace info: what it says of traces whose contents are known.
+# malloc-trace info: its output for traces with known contents.
 . "$top_srcdir/tests/lib/harness.sh"
 
 make_corpus=$top_builddir/tests/fuzz/make_raw_corpus

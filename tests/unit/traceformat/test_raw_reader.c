@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writer and reader of raw traces together: what is written is read; damage to
- * any byte costs no more than the segment it hit, and never goes unseen.
+ * Writer and reader of raw traces together: the reader yields the writer's
+ * input; damage to any byte costs no more than its segment, and is always
+ * reported.
  */
 #include "traceformat/raw_reader.h"
 
@@ -154,8 +155,7 @@ static void test_round_trip(void) {
 
 /* --- Damage ------------------------------------------------------------- */
 
-/* Changes every byte. What lies in other segments must come, and something
-   must be said. */
+/* Changes every byte. Other segments must be yielded, and a fault reported. */
 static void test_every_byte(void) {
     struct bytes out = {0};
     make_small(&out, false);
@@ -239,8 +239,8 @@ static void test_rearranged(void) {
     bytes_free(&other);
 }
 
-/* Sync words everywhere, each with the longest length: to sum each candidate
-   would take an hour. */
+/* Sync words everywhere, each with the longest length: the checksums of all
+   candidates would take an hour. */
 static void test_hostile(void) {
     struct bytes out = {0};
     struct mtf_raw_writer w;
@@ -276,8 +276,8 @@ static void test_kinds(void) {
                    seen.status == others[i].status,
                "trace of another kind: %s", mtf_status_text(others[i].status));
     }
-    /* A later version, and this one with bits that this reader does not know.
-     */
+    /* A later version, and this version with bits that this reader does not
+       know. */
     struct mtf_raw_header h = example_header();
     uint8_t header[MTF_RAW_HEADER_MAX];
     size_t n = mtf_raw_build_header(header, &h, "p", NULL);

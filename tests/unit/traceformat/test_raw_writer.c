@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writer of raw traces, its bytes looked at without the reader: segments
- * and their checksums, where frames end and headers are repeated, a sink that
- * refuses at any of its calls, and arguments beyond their limits.
+ * The writer of raw traces, its bytes checked without the reader: segments and
+ * their checksums, ends of frames, copies of the header, a sink that refuses at
+ * any of its calls, and arguments beyond their limits.
  */
 #include "traceformat/raw_reader.h"
 #include "traceformat/raw_writer.h"
@@ -214,7 +214,7 @@ static void test_frames(void) {
     bytes_free(&out);
 }
 
-/* --- What is with the sink ------------------------------------------------ */
+/* --- Bytes that the sink has ---------------------------------------------- */
 
 static void test_settled(void) {
     static uint8_t events[9000];
@@ -263,8 +263,8 @@ static void test_settled(void) {
 /* --- Refusals --------------------------------------------------------------
  */
 
-/* A short trace; true when all calls were. Calls after a refusal must all be
-   false: *LATE counts those that were not. */
+/* Writes a short trace; true if all calls returned true. Calls after a refusal
+   must return false: *LATE counts others. */
 static bool write_all(struct mtf_raw_writer *w, struct sink *s, void *memory,
                       unsigned *late) {
     uint8_t header[MTF_RAW_HEADER_MAX];
@@ -318,8 +318,8 @@ static void test_sink_refuses(bool compressed) {
     free(memory);
 }
 
-/* Wherever the sink refuses a plain trace: it goes on behind its last whole
-   segment. */
+/* The sink refuses a plain trace at any call: the writer goes on behind its
+   last whole segment. */
 static void test_goes_back(void) {
     struct mtf_raw_writer w;
     struct sink whole = {.calls = 0};
@@ -347,7 +347,7 @@ static void test_goes_back(void) {
     bytes_free(&whole.out);
 }
 
-/* After an argument beyond its limit nothing is written. */
+/* An argument beyond its limit: nothing is written after it. */
 static void test_limits(void) {
     static uint8_t big[MTF_SEGMENT_MAX + 1];
     static struct mtf_account_value many[MTF_ACCOUNTS_MAX + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Call sites: what is coded is decoded, definitions in pieces, and anything
-   that a damaged trace can hold. */
+/* Call sites: the decoder yields the encoder's input, definitions in pieces,
+   and any bytes of a damaged trace. */
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/site_codec.h"
@@ -69,7 +69,7 @@ static void test_definitions(void) {
     static const uint8_t id[20] = {1, 2, 3, 20};
     static char path[300];
     uint8_t bytes[127];
-    struct mtf_site_def d = {.what = MTF_SITE_DEF_FRAME,
+    struct mtf_site_def d = {.kind = MTF_SITE_DEF_FRAME,
                              .site = 7,
                              .parent = 3,
                              .module = 2,
@@ -86,7 +86,7 @@ static void test_definitions(void) {
 
     for (size_t i = 0; i < sizeof(path); i++)
         path[i] = (char)('a' + i % 26);
-    d = (struct mtf_site_def){.what = MTF_SITE_DEF_MODULE,
+    d = (struct mtf_site_def){.kind = MTF_SITE_DEF_MODULE,
                               .module = 9,
                               .start = 0x1000,
                               .end = 0x2000,
@@ -112,7 +112,7 @@ static void test_definitions(void) {
                     got.bias == 0x800 && got.build_id_length == 20 &&
                     memcmp(got.build_id, id, 20) == 0;
         done += got.path_length;
-        d.what = MTF_SITE_DEF_PATH;
+        d.kind = MTF_SITE_DEF_PATH;
     } while (left != 0);
     tap_ok(good && done == sizeof(path) && memcmp(path, whole, done) == 0,
            "a module with a long path, in pieces");
@@ -121,7 +121,7 @@ static void test_definitions(void) {
 static void test_lines(void) {
     static char whole[300], back[300];
     uint8_t bytes[127];
-    struct mtf_site_def got, d = {.what = MTF_SITE_DEF_LINE,
+    struct mtf_site_def got, d = {.kind = MTF_SITE_DEF_LINE,
                                   .site = 70000,
                                   .parent = 3,
                                   .language = MTF_LANGUAGE_PERL,
@@ -136,7 +136,7 @@ static void test_lines(void) {
            "a line");
     tap_ok(!mtf_site_def_get(bytes, n - 1, &got), "one that is cut");
 
-    d = (struct mtf_site_def){.what = MTF_SITE_DEF_MODE,
+    d = (struct mtf_site_def){.kind = MTF_SITE_DEF_MODE,
                               .mode = MTF_SITE_MODE_SAMPLE,
                               .free_sites = true,
                               .depth = 64,
@@ -152,7 +152,7 @@ static void test_lines(void) {
         whole[i] = (char)('A' + i % 26);
     bool good = true;
     for (size_t done = 0; done < sizeof(whole);) {
-        d = (struct mtf_site_def){.what = MTF_SITE_DEF_TEXT,
+        d = (struct mtf_site_def){.kind = MTF_SITE_DEF_TEXT,
                                   .text = 4,
                                   .offset = (uint32_t)done,
                                   .path = (const uint8_t *)whole + done,

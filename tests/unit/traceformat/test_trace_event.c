@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The vocabulary: each number has one name and one range, and the numbers that
- * files of version 1 contain stay what they are.
+ * The vocabulary: each number has one name and one range, and the numbers in
+ * files of version 1 keep their meaning.
  */
 #include "traceformat/trace_event.h"
 
@@ -49,7 +49,7 @@ static void test_calls(void) {
     for (unsigned c = 0; c < 300; c++) {
         bool known = strcmp(mtf_call_name(c), "?") != 0;
         names += known;
-        /* A number in no use may be in a range, to be used there later. */
+        /* An unused number may be in a range, to be used there later. */
         in_range &= !known || c < MTF_CALL_LIMIT;
         in_range &= c < MTF_CALL_LIMIT ||
                     !(mtf_call_is_plain_alloc(c) || mtf_call_is_realloc(c) ||
@@ -78,7 +78,7 @@ static void test_ranges(void) {
            "calls are in the range of their kind");
 }
 
-/* These stand in files. */
+/* Numbers that are in files. */
 static void test_numbers(void) {
     tap_ok(MTF_CALL_MALLOC == 1 && MTF_CALL_CALLOC == 2 &&
                MTF_CALL_REALLOC == 3 && MTF_CALL_REALLOCARRAY == 4 &&
@@ -121,7 +121,7 @@ static void test_accounts(void) {
     tap_is_u64(names, TCM_ARRAY_SIZE(accounts), "other numbers have none");
 }
 
-/* They are one byte in both formats. */
+/* Numbers that are one byte in both formats. */
 static void test_extensions(void) {
     bool good = true;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(extensions); i++) {
@@ -134,8 +134,8 @@ static void test_extensions(void) {
     tap_ok(good, "extensions have numbers and names of their own");
 }
 
-/* A record has at most one row of MTF_EVENTS, and what belongs to both formats
-   leads from each of its numbers to the same row. */
+/* A record has at most one row of MTF_EVENTS, and a kind of both formats has
+   the same row for both of its numbers. */
 static void test_kinds(void) {
     bool apart = true, in_range = true, named = true, found = true;
     const struct mtf_kind *a, *b;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words for what is wrong with a trace: one text each, fit to stand behind
- * a file's name.
+ * Texts of statuses of a trace: one text each, fit to follow a file's name.
  */
 #include "traceformat/trace_io.h"
 

@@ -7,7 +7,7 @@
 #include "prng.h"
 #include "tap.h"
 
-/* Encodes V as the format is defined, byte by byte. */
+/* Encodes V by the definition of the format, byte by byte. */
 static unsigned reference(uint64_t v, uint8_t out[8]) {
     unsigned n = 1;
     while (n < 8 && v >> (7 * n) != 0)
@@ -27,7 +27,7 @@ static bool check_value(uint64_t v) {
         return false;
     if (mtf_varint_get_unchecked(got, &back) != n || back != v)
         return false;
-    /* The bytes after it must not matter. */
+    /* The bytes after the varint must not matter. */
     memset(got + n, 0xFF, 8 - n);
     if (mtf_varint_get_unchecked(got, &back) != n || back != v)
         return false;
@@ -65,7 +65,7 @@ static void test_random(void) {
 }
 
 static void test_longer_forms(void) {
-    /* Readers take a value in more bytes than it needs. */
+    /* Readers accept a value in more bytes than it needs. */
     bool good = true;
     for (unsigned n = 1; n <= 8; n++) {
         uint8_t bytes[8];

@@ -334,15 +334,15 @@ void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n) {
     if (!mtf_site_def_get(p, n, &def)) {
         dump_id(d, "definition of a call site that cannot be read, ", n);
         dump_str(d, " bytes");
-    } else if (def.what == MTF_SITE_DEF_FRAME) {
+    } else if (def.kind == MTF_SITE_DEF_FRAME) {
         put_frame(d, &def);
-    } else if (def.what == MTF_SITE_DEF_MODULE) {
+    } else if (def.kind == MTF_SITE_DEF_MODULE) {
         put_module(d, &def);
-    } else if (def.what == MTF_SITE_DEF_LINE) {
+    } else if (def.kind == MTF_SITE_DEF_LINE) {
         put_line(d, &def);
-    } else if (def.what == MTF_SITE_DEF_MODE) {
+    } else if (def.kind == MTF_SITE_DEF_MODE) {
         put_mode(d, &def);
-    } else if (def.what == MTF_SITE_DEF_TEXT) {
+    } else if (def.kind == MTF_SITE_DEF_TEXT) {
         dump_id(d, "text ", def.text);
         dump_id(d, " from byte ", def.offset);
         dump_str(d, ", ");
