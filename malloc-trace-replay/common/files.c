@@ -8,6 +8,7 @@
 #include "common/stop.h"
 #include "traceformat/raw_layout.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,6 +26,32 @@ const char *tool_file_temporary(void) {
     bool good = tmp != NULL && *tmp == '/' && strlen(tmp) <= PATH_MAX - 400 &&
                 access(tmp, W_OK | X_OK) == 0;
     return good ? tmp : "/tmp";
+}
+
+bool tool_file_make_folder(char folder[PATH_MAX]) {
+    const char *tmp = tool_file_temporary();
+    snprintf(folder, PATH_MAX, "%s/malloc-trace-XXXXXX", tmp);
+    if (mkdtemp(folder) != NULL)
+        return true;
+    tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
+    folder[0] = '\0';
+    return false;
+}
+
+void tool_file_remove_folder(const char *folder) {
+    char path[2 * PATH_MAX];
+    DIR *dir = folder[0] == '\0' ? NULL : opendir(folder);
+    struct dirent *entry;
+    if (dir == NULL)
+        return;
+    while ((entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        unlink(path);
+    }
+    closedir(dir);
+    rmdir(folder);
 }
 
 bool tool_file_is_stdout(const char *name) {

@@ -16,6 +16,12 @@
    and short enough for a name of 300 bytes in it; else /tmp. */
 const char *tool_file_temporary(void);
 
+/* Makes an empty folder of this program's own in tool_file_temporary, and
+   stores its path. false: FOLDER is empty, a message was printed. */
+bool tool_file_make_folder(char folder[PATH_MAX]);
+/* Removes FOLDER and the files in it; an empty name: nothing to do. */
+void tool_file_remove_folder(const char *folder);
+
 /* Tells whether NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
 /* Tells whether NAME ends like a part of a flight recording: in .k0 to .k7. */

@@ -566,7 +566,7 @@ static int traces_status(const struct comparison *c) {
 }
 
 static int run_gate(struct request *o) {
-    if ((o->is_command && !compare_traces_make_folder(o->folder)) ||
+    if ((o->is_command && !tool_file_make_folder(o->folder)) ||
         !gather_traces(o, o->folder, NULL))
         return TOOL_FAILED;
     return compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
@@ -595,7 +595,7 @@ static void plan_program(struct request *o) {
 
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
-    if (!compare_traces_make_folder(o->folder) ||
+    if (!tool_file_make_folder(o->folder) ||
         !gather_traces(o, o->folder, o->folder))
         return TOOL_FAILED;
     if (!check_contestants(o))
@@ -669,7 +669,7 @@ static int run_request(int argc, char **argv, bool is_gate_command) {
              : counts         ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)
                               : run_comparison(&o);
-    compare_traces_remove_folder(o.folder);
+    tool_file_remove_folder(o.folder);
     free((char *)(uintptr_t)o.c.command);
     comparison_free(&o.c);
     return status;

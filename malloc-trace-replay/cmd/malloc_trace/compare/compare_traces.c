@@ -29,32 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-bool compare_traces_make_folder(char folder[PATH_MAX]) {
-    const char *tmp = tool_file_temporary();
-    snprintf(folder, PATH_MAX, "%s/malloc-trace-XXXXXX", tmp);
-    if (mkdtemp(folder) != NULL)
-        return true;
-    tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
-    folder[0] = '\0';
-    return false;
-}
-
-void compare_traces_remove_folder(const char *folder) {
-    char path[2 * PATH_MAX];
-    DIR *dir = folder[0] == '\0' ? NULL : opendir(folder);
-    struct dirent *entry;
-    if (dir == NULL)
-        return;
-    while ((entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        unlink(path);
-    }
-    closedir(dir);
-    rmdir(folder);
-}
-
 /* --- One trace ------------------------------------------------------------ */
 
 /* Reads T, for its numbers of operations and threads. */

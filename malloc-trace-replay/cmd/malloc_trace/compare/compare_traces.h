@@ -10,11 +10,6 @@
 
 #include "cmd/malloc_trace/compare/compare_model.h"
 
-/* Makes a folder for files of the comparison. false: a message was printed. */
-bool compare_traces_make_folder(char folder[PATH_MAX]);
-/* Removes it with its files. */
-void compare_traces_remove_folder(const char *folder);
-
 /* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
    each run reads the sorted form. SORTED NULL: the trace is taken as it is and
    not scanned: its numbers of operations and threads are unknown. false: a
