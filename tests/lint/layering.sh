@@ -111,9 +111,12 @@ program_includes() {
     bad_includes malloc-trace-replay/cmd/replay/feed $below cmd/replay/feed
     for command in "$tree"/malloc-trace-replay/cmd/malloc_trace/*/; do
         command=$(basename "$command")
+        # leaks is a report of its own, made of the parts of report
+        also=
+        [ "$command" != leaks ] || also=cmd/malloc_trace/report
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/malloc_trace/$command" $below \
-            "cmd/malloc_trace/$command" cmd/malloc_trace/malloc_trace.h
+            "cmd/malloc_trace/$command" cmd/malloc_trace/malloc_trace.h $also
     done
 }
 # Public headers may be included from the system's place only by users.
@@ -250,6 +253,9 @@ catches program_includes "what feeds a replay including what runs it" \
 catches program_includes "a subcommand including another" \
     malloc-trace-replay/cmd/malloc_trace/record/planted.c \
     '#include "cmd/malloc_trace/info/info_print.h"'
+catches program_includes "report including leaks" \
+    malloc-trace-replay/cmd/malloc_trace/report/planted.c \
+    '#include "cmd/malloc_trace/leaks/leaks_find.h"'
 catches pages_includes "pages including a trace" \
     malloc-trace-replay/pages/planted.c '#include "trace/ops.h"'
 catches sort_includes "the sorter including windows" \

@@ -64,6 +64,8 @@ static const struct {
     {"gate", "malloc-trace gate",
      "fail where a program asks for more memory than before", cmd_gate},
     {"info", "malloc-trace info", "print summaries of traces", cmd_info},
+    {"leaks", "malloc-trace leaks", "find leaks of a program, or in traces",
+     cmd_leaks},
     {"report", "malloc-trace report", "tell which code allocates", cmd_report},
     {"dump", "malloc-trace dump", "print a trace, one line for each event",
      cmd_dump},

@@ -14,6 +14,7 @@ int cmd_ctl(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_leaks(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 

@@ -172,6 +172,8 @@ void report_labels_fini(struct report_labels *l) {
     free(l->of_name);
     free(l->suppressed);
     free(l->matching);
+    free(l->kept);
+    free(l->beyond);
     free(l->stack);
 }
 
@@ -236,15 +238,35 @@ uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
 struct test {
     bool (*name)(struct report_labels *l, const void *pattern, uint32_t number);
     const void *pattern;
+    bool inside; /* frames from the first one of the program on do not count */
 };
 
+/* True for a frame of the program's own files, not of an installed library or
+   interpreter. */
+static bool is_program(const struct report_labels *l,
+                       const struct symbol_name *n) {
+    static const char *const libraries[] = {"/lib/", "/lib64/", "/usr/lib/",
+                                            "/usr/lib64/", "/usr/local/lib/"};
+    if (report_frame_class(n, l->sites->has_lines) == REPORT_FRAME_SYSTEM)
+        return false;
+    for (size_t i = 0; n->module != NULL && i < TCM_ARRAY_SIZE(libraries); i++)
+        if (strncmp(n->module, libraries[i], strlen(libraries[i])) == 0)
+            return false;
+    return true;
+}
+
+/* Tests the names of SITE's frame. Sets *STOP if callers do not count. */
 static bool frame_passes(struct report_labels *l, const struct test *test,
-                         uint32_t site) {
+                         uint32_t site, bool *stop) {
     unsigned count;
     uint32_t number = symbol_names_find(l->names, site, &count);
-    for (; count != 0; count--, number++)
+    *stop = false;
+    for (; count != 0 && !*stop; count--, number++) {
         if (test->name(l, test->pattern, number))
             return true;
+        *stop =
+            test->inside && is_program(l, symbol_names_get(l->names, number));
+    }
     return false;
 }
 
@@ -271,7 +293,9 @@ static bool stack_passes(struct report_labels *l, const struct test *test,
         stack[depth++] = site;
     }
     while (depth-- > 0) {
-        pass = pass || frame_passes(l, test, stack[depth]);
+        bool stop;
+        bool own = frame_passes(l, test, stack[depth], &stop);
+        pass = own || (pass && !stop);
         if (*memo != NULL)
             (*memo)[tool_sites_place(l->sites, stack[depth])] = pass ? 2 : 1;
     }
@@ -289,8 +313,31 @@ static bool name_is_suppressed(struct report_labels *l, const void *pattern,
 bool report_labels_suppressed(struct report_labels *l,
                               const struct report_suppressions *s,
                               uint32_t site) {
-    const struct test test = {name_is_suppressed, s};
+    const struct test test = {.name = name_is_suppressed, .pattern = s};
     return s->count != 0 && stack_passes(l, &test, &l->suppressed, site);
+}
+
+/* True if a name is not of a runtime library, or stands for frames that are not
+   known. */
+static bool name_is_beyond(struct report_labels *l, const void *pattern,
+                           uint32_t number) {
+    const struct symbol_name *n = symbol_names_get(l->names, number);
+    (void)pattern;
+    return n->special != NULL ||
+           report_frame_class(n, l->sites->has_lines) != REPORT_FRAME_SYSTEM;
+}
+
+bool report_labels_kept(struct report_labels *l,
+                        const struct report_suppressions *s, uint32_t site) {
+    const struct test test = {
+        .name = name_is_suppressed, .pattern = s, .inside = true};
+    const struct test beyond = {.name = name_is_beyond};
+    const struct tool_frame *f = tool_sites_frame(l->sites, site);
+    if (f == NULL)
+        return false;
+    return stack_passes(l, &test, &l->kept, site) ||
+           (l->sites->mode.mode != MTF_SITE_MODE_CALLER &&
+            !stack_passes(l, &beyond, &l->beyond, site));
 }
 
 static bool name_matches(struct report_labels *l, const void *pattern,
@@ -308,7 +355,7 @@ static bool name_matches(struct report_labels *l, const void *pattern,
 
 bool report_labels_match(struct report_labels *l, const regex_t *match,
                          uint32_t site) {
-    const struct test test = {name_matches, match};
+    const struct test test = {.name = name_matches, .pattern = match};
     return stack_passes(l, &test, &l->matching, site);
 }
 

@@ -56,7 +56,7 @@ struct report_labels {
     uint32_t *of_name; /* number of the text plus 1, by number of the name */
     size_t name_room;
     /* by index of the frame, of its stack: 1 no, 2 yes, 3 being tested */
-    uint8_t *suppressed, *matching;
+    uint8_t *suppressed, *matching, *kept, *beyond;
     char *stack; /* text under construction */
     size_t stack_room;
 };
@@ -79,6 +79,12 @@ uint32_t report_labels_stack(struct report_labels *l, uint32_t site);
 bool report_labels_suppressed(struct report_labels *l,
                               const struct report_suppressions *s,
                               uint32_t site);
+/* True if the block of SITE's stack is one that libraries keep: if S has a
+   pattern for a frame of it inside of all frames of the program's own files, or
+   if the stack is complete and has no frame but of runtime libraries. S is the
+   same one in all calls for L. */
+bool report_labels_kept(struct report_labels *l,
+                        const struct report_suppressions *s, uint32_t site);
 /* True if MATCH matches the label, the function, the file or the module of a
    frame of SITE's stack. MATCH is the same one in all calls for L. */
 bool report_labels_match(struct report_labels *l, const regex_t *match,

@@ -172,8 +172,11 @@ static bool is_kept(struct report_rows *r, struct report_labels *l,
         regexec(filter->match, r->texts.text[text], 0, NULL, 0) != 0 &&
         !(sites && report_labels_match(l, filter->match, (uint32_t)a->key)))
         return false;
-    if (!sites || filter->suppressed == NULL ||
-        !report_labels_suppressed(l, filter->suppressed, (uint32_t)a->key))
+    uint32_t site = (uint32_t)a->key;
+    if (!sites ||
+        ((filter->suppressed == NULL ||
+          !report_labels_suppressed(l, filter->suppressed, site)) &&
+         (filter->kept == NULL || !report_labels_kept(l, filter->kept, site))))
         return true;
     r->suppressed += a->live;
     r->suppressed_bytes += a->live_bytes;

@@ -48,22 +48,25 @@ struct report_rows {
                            that were added last; 0: left out */
     struct report_share *share; /* if tallies are by thread, too */
     size_t shares, share_room;
-    struct tool_map share_of;             /* index plus 1, by row and thread */
-    struct report_tally total, old_total; /* of all rows */
-    uint64_t suppressed,
-        suppressed_bytes;   /* live blocks, of suppressed stacks */
+    struct tool_map share_of;              /* index plus 1, by row and thread */
+    struct report_tally total, old_total;  /* of all rows */
+    uint64_t suppressed, suppressed_bytes; /* live blocks that were dropped */
     uint64_t library_bytes; /* in stacks without a frame of the user's code */
 };
 
 /* Choice of tallies that become rows, and how rows are named. All zero: all
    tallies, named by the user's frames. */
 struct report_filter {
-    const regex_t
-        *match; /* keeps labels, and stacks with a frame, that match */
+    /* Keeps labels, and stacks with a frame, that match; NULL: all. */
+    const regex_t *match;
     bool leaks; /* keeps tallies with live blocks */
-    const struct report_suppressions *suppressed; /* drops these; or NULL */
-    const struct report_skip
-        *skip; /* changes which frames rows name; or NULL */
+    /* Drops stacks with a frame that matches; or NULL. */
+    const struct report_suppressions *suppressed;
+    /* Drops blocks that libraries keep, by these patterns and by their stacks
+       (report_labels_kept); or NULL. */
+    const struct report_suppressions *kept;
+    /* Changes which frames rows name; or NULL. */
+    const struct report_skip *skip;
 };
 
 enum report_tally_by report_rows_tally_by(enum report_by by);

@@ -15,6 +15,16 @@ void report_suppressions_fini(struct report_suppressions *s) {
     *s = (struct report_suppressions){0};
 }
 
+bool report_suppressions_add(struct report_suppressions *s,
+                             const char *pattern) {
+    if (!tool_array_reserve(&s->pattern, &s->room, s->count + 1,
+                            sizeof(*s->pattern)) ||
+        (s->pattern[s->count] = strdup(pattern)) == NULL)
+        return false;
+    s->count++;
+    return true;
+}
+
 static int take_line(struct report_suppressions *s, const char *name,
                      unsigned number, const char *text) {
     if (*text == '\0' || *text == '#')
@@ -23,13 +33,10 @@ static int take_line(struct report_suppressions *s, const char *name,
         tool_error("%s: line %u: not \"leak:PATTERN\"", name, number);
         return TOOL_FAILED;
     }
-    if (!tool_array_reserve(&s->pattern, &s->room, s->count + 1,
-                            sizeof(*s->pattern)) ||
-        (s->pattern[s->count] = strdup(text + 5)) == NULL) {
+    if (!report_suppressions_add(s, text + 5)) {
         tool_error("out of memory");
         return TOOL_FAILED;
     }
-    s->count++;
     return TOOL_OK;
 }
 

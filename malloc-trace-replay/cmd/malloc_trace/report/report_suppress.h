@@ -19,6 +19,9 @@ struct report_suppressions {
     size_t count, room;
 };
 
+/* Adds a copy of PATTERN. False: out of memory. */
+bool report_suppressions_add(struct report_suppressions *s,
+                             const char *pattern);
 /* Adds the patterns of the file NAME. Returns an enum tool_status; messages
    were printed. */
 int report_suppressions_read(struct report_suppressions *s, const char *name);

@@ -408,6 +408,8 @@ static void make(struct report_tallies *t, struct report_block *b,
     }
     if (t->options.history != NULL && b->tally != NO_TALLY)
         history_see(t->options.history, t, b->tally - 1);
+    if (t->options.sample != NULL && t->all.calls >= t->options.next_sample)
+        t->options.sample(t->options.sample_ctx, t);
 }
 
 static void take_operation(struct report_tallies *t, const struct mtf_op *op) {
@@ -489,6 +491,8 @@ static void take_record(struct report_tallies *t,
             strlen(t->options.mark) == n &&
             memcmp(t->options.mark, bytes, n) == 0)
             keep_moment(t);
+        if (t->options.sample_mark != NULL)
+            t->options.sample_mark(t->options.sample_ctx, t);
         break;
     case MTF_OP_THREAD_END:
         bytes = mtf_proc_bytes(block, op, &n);

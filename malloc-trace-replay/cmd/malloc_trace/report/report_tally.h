@@ -76,6 +76,8 @@ struct report_object {
     bool ended;
 };
 
+struct report_tallies;
+
 /* Set by the caller before report_tally_read. */
 struct report_tally_options {
     enum report_tally_by by;
@@ -88,6 +90,12 @@ struct report_tally_options {
        ones; NULL: not wanted. False: stop. */
     bool (*object)(void *ctx, const struct report_object *o);
     void *ctx;
+    /* Called after the allocation with which T->all.calls reaches NEXT_SAMPLE,
+       which it raises, and after each mark; NULL: not wanted. */
+    void (*sample)(void *sample_ctx, struct report_tallies *t);
+    void (*sample_mark)(void *sample_ctx, struct report_tallies *t);
+    void *sample_ctx;
+    uint64_t next_sample;
     struct report_history *history; /* NULL: not wanted */
 };
 

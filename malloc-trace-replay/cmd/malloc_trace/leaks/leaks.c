@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace leaks: the user's functions whose blocks are not freed, in
+ * traces or in a command that is run and recorded, with an exit status for
+ * tests.
+ *
+ * A command is recorded into a temporary folder by malloc-trace record, a
+ * child, which passes on its output, its status and the terminal's signals.
+ */
+#include "cmd/malloc_trace/leaks/leaks_find.h"
+#include "cmd/malloc_trace/malloc_trace.h"
+#include "common/child.h"
+#include "common/collections.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/main.h"
+#include "common/opts.h"
+#include "common/text.h"
+#include "traceformat/compress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SUPPRESSION_FILES = 64, SKIPS = 64 };
+/* Most stacks of a function, and columns of a stack in the text. */
+#define STACKS_MAX    1000u
+#define STACK_COLUMNS 120u
+
+struct command {
+    char **argv;       /* NULL: none */
+    const char *sites; /* mode; NULL: that of the program's kind */
+    const char *file;  /* to record to; NULL: a temporary one */
+    int status;        /* its exit status, as a shell gives it */
+    char folder[PATH_MAX], trace[PATH_MAX];
+};
+
+struct run {
+    struct leaks_options find;
+    struct command command;
+    const char *name; /* of the trace or the command, in the text */
+    FILE *out;        /* for the text: stderr beside a command */
+    bool at_end, growing, limits_bytes, limits_blocks;
+    uint64_t max_bytes, max_blocks, top, stacks;
+    const char *json;
+    struct report_suppressions suppressions;
+    const char *suppression_file[SUPPRESSION_FILES];
+    struct tool_opt_list suppression_files;
+    struct report_skip skip;
+    const char *skip_text[SKIPS];
+    struct tool_opt_list skips;
+};
+
+/* --- The command ---------------------------------------------------------- */
+
+/* True if TEXT has the name of an interpreter whose lines are recorded: at its
+   beginning, behind "/" or behind a blank. */
+static bool names_interpreter(const char *text) {
+    static const char *const interpreters[] = {"python", "perl", "ruby"};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreters); i++) {
+        const char *at = strstr(text, interpreters[i]);
+        if (at != NULL && (at == text || at[-1] == '/' || at[-1] == ' '))
+            return true;
+    }
+    return false;
+}
+
+/* Fills LINE with the first line of the program NAME, looked up in PATH, if
+   that is "#!". False: it is something else. */
+static bool first_line(const char *name, char *line, size_t size) {
+    const char *path = getenv("PATH");
+    char file[PATH_MAX];
+    int fd = strchr(name, '/') != NULL ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+    while (fd < 0 && strchr(name, '/') == NULL && path != NULL &&
+           *path != '\0') {
+        size_t n = strcspn(path, ":");
+        snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, name);
+        if (access(file, X_OK) == 0)
+            fd = open(file, O_RDONLY | O_CLOEXEC);
+        path += n + (path[n] == ':');
+    }
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, line, size - 1);
+    close(fd);
+    line[n < 0 ? 0 : n] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    return strncmp(line, "#!", 2) == 0;
+}
+
+/* Mode of call sites for the program NAME: lines for interpreters. */
+static const char *sites_of(const char *name) {
+    char line[256];
+    const char *slash = strrchr(name, '/');
+    if (names_interpreter(slash == NULL ? name : slash + 1) ||
+        (first_line(name, line, sizeof(line)) && names_interpreter(line)))
+        return "lang:64";
+    return "stack:64";
+}
+
+/* Small blocks of Python are calls of malloc only with this setting. */
+static bool set_environment(void *ctx) {
+    (void)ctx;
+    return setenv("PYTHONMALLOC", "malloc", 0) == 0;
+}
+
+/* Sets C->trace to the trace of the last program that the process became by
+   exec: what its predecessors did not free did not leak. */
+static void find_last_trace(struct command *c) {
+    char next[PATH_MAX + 16], last[PATH_MAX + 16];
+    snprintf(last, sizeof(last), "%s", c->trace);
+    for (unsigned i = 1;; i++) {
+        snprintf(next, sizeof(next), "%s.%u", c->trace, i);
+        if (access(next, R_OK) != 0)
+            break;
+        memcpy(last, next, sizeof(last));
+    }
+    snprintf(c->trace, sizeof(c->trace), "%.*s", PATH_MAX - 1, last);
+}
+
+/* Runs and records the command. False: it was not recorded, or not found, a
+   message was printed, and C->status is set. */
+static bool record_command(struct command *c) {
+    char self[PATH_MAX], text[256];
+    char **all;
+    struct tool_child_end end;
+    size_t count = 0, n = 0;
+    c->status = TOOL_FAILED;
+    if (c->file != NULL)
+        snprintf(c->trace, sizeof(c->trace), "%s", c->file);
+    else if (!tool_file_make_folder(c->folder))
+        return false;
+    else
+        snprintf(c->trace, sizeof(c->trace), "%.*s/trace%s", PATH_MAX - 16,
+                 c->folder, mtf_compress_available() ? ".lz4" : "");
+    const char *const words[] = {"malloc-trace",
+                                 "record",
+                                 "--quiet",
+                                 "-o",
+                                 c->trace,
+                                 "--sites",
+                                 c->sites == NULL ? sites_of(c->argv[0])
+                                                  : c->sites,
+                                 "--"};
+    while (c->argv[count] != NULL)
+        count++;
+    all = calloc(TCM_ARRAY_SIZE(words) + count + 1, sizeof(*all));
+    if (all == NULL || !tool_own_program("malloc-trace", self)) {
+        free(all);
+        return false;
+    }
+    for (; n < TCM_ARRAY_SIZE(words); n++)
+        if ((all[n] = strdup(words[n])) == NULL)
+            break;
+    bool good = n == TCM_ARRAY_SIZE(words);
+    memcpy(all + n, c->argv, (count + 1) * sizeof(*all));
+    struct tool_child_spec spec = {.argv = all,
+                                   .file = self,
+                                   .prepare = set_environment,
+                                   .signals = TOOL_CHILD_FRONT};
+    good = good && tool_child_run(&spec, 0, &end);
+    for (size_t i = 0; i < n; i++)
+        free(all[i]);
+    free(all);
+    if (!good)
+        return false;
+    c->status = WIFEXITED(end.status) ? WEXITSTATUS(end.status)
+                                      : 128 + WTERMSIG(end.status);
+    if (c->status != 0) {
+        tool_child_end_text(&end, text, sizeof(text));
+        tool_error("%s: %s", c->argv[0], text);
+    }
+    find_last_trace(c);
+    if (access(c->trace, R_OK) == 0)
+        return true;
+    if (c->status == 0)
+        tool_error("%s was not recorded: is it linked statically?", c->argv[0]);
+    c->status = c->status == 0 ? TOOL_FAILED : c->status;
+    return false;
+}
+
+/* --- Output --------------------------------------------------------------- */
+
+/* "over the second half of the run" */
+static const char *period(const struct leaks *l) {
+    return leaks_growth_has_marks(&l->growth) ? "between marks"
+                                              : "in the second half of the run";
+}
+
+static void print_head(const struct leaks *l, const struct run *r) {
+    struct tool_text text[4];
+    const char *plus = l->growing ? "+" : "";
+    if (l->interpreter != NULL)
+        fprintf(r->out,
+                "%s: blocks that live at the end of %s tell little; growth "
+                "instead (--at-end)\n",
+                tool_text_shown(r->name), tool_text_shown(l->interpreter));
+    fprintf(r->out, "%s: ", tool_text_shown(r->name));
+    if (l->count == 0)
+        fputs(l->growing ? "nothing grows" : "no leaks", r->out);
+    else
+        fprintf(r->out, "%s%s in %s%s block%s of %zu function%s", plus,
+                tool_text_bytes(&text[0], l->bytes), plus,
+                tool_text_count(&text[1], l->blocks), l->blocks == 1 ? "" : "s",
+                l->count, l->count == 1 ? "" : "s");
+    fprintf(r->out, " %s", l->growing ? period(l) : "at the end");
+    if (l->suppressed_blocks != 0)
+        fprintf(r->out, "; suppressed: %s in %s block%s",
+                tool_text_bytes(&text[2], l->suppressed_bytes),
+                tool_text_count(&text[3], l->suppressed_blocks),
+                l->suppressed_blocks == 1 ? "" : "s");
+    fputc('\n', r->out);
+}
+
+static void print_rows(const struct leaks *l, const struct run *r) {
+    struct tool_text text[2];
+    if (l->count != 0 && r->top != 0)
+        fprintf(r->out, "%10s %13s  function\n", "bytes", "blocks");
+    for (size_t i = 0; i < l->count && i < r->top; i++) {
+        const struct leaks_row *row = &l->row[i];
+        fprintf(r->out, "%10s %13s  %s", tool_text_bytes(&text[0], row->bytes),
+                tool_text_count(&text[1], row->blocks), row->function);
+        if (row->file != NULL && row->line != 0)
+            fprintf(r->out, " (%s:%u)", tool_text_shown(row->file), row->line);
+        fputc('\n', r->out);
+        for (size_t k = 0; report_callers_of(&l->callers, row->row, k) != NULL;
+             k++) {
+            char *stack =
+                report_callers_text(&l->callers, row->row, k, 0, STACK_COLUMNS);
+            if (stack != NULL)
+                fprintf(r->out, "%26s%s\n", "", stack);
+            free(stack);
+        }
+    }
+    if (l->count > r->top)
+        fprintf(r->out, "%s more; --top=%zu shows all\n",
+                tool_text_count(&text[0], l->count - r->top), l->count);
+}
+
+static void put_stacks(const struct leaks *l, const struct leaks_row *row,
+                       struct tool_json *j) {
+    const struct report_stacks *s = &l->callers.stacks;
+    const struct report_callers_top *top;
+    tool_json_begin_array(j, "stacks");
+    for (size_t k = 0;
+         (top = report_callers_of(&l->callers, row->row, k)) != NULL; k++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_double(j, "bytes", top->value);
+        tool_json_begin_array(j, "frames");
+        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
+            tool_json_string(j, NULL, report_stacks_text(s, n));
+        tool_json_end_array(j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static bool write_json(const struct leaks *l, const struct run *r, bool found) {
+    static struct tool_json j;
+    if (!tool_json_open(&j, r->json))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_string(&j, "name", r->name);
+    tool_json_string(&j, "mode", l->growing ? "growing" : "at_end");
+    if (l->interpreter != NULL)
+        tool_json_string(&j, "interpreter", l->interpreter);
+    if (l->growing)
+        tool_json_string(&j, "period", period(l));
+    if (r->command.argv != NULL)
+        tool_json_u64(&j, "command_status", (uint64_t)r->command.status);
+    tool_json_bool(&j, "found", found);
+    tool_json_bool(&j, "complete", l->status == TOOL_OK);
+    tool_json_u64(&j, "bytes", l->bytes);
+    tool_json_u64(&j, "blocks", l->blocks);
+    tool_json_u64(&j, "suppressed_bytes", l->suppressed_bytes);
+    tool_json_u64(&j, "suppressed_blocks", l->suppressed_blocks);
+    tool_json_begin_array(&j, "functions");
+    for (size_t i = 0; i < l->count; i++) {
+        const struct leaks_row *row = &l->row[i];
+        tool_json_begin_object(&j, NULL);
+        tool_json_string(&j, "function", row->function);
+        if (row->file != NULL && row->line != 0) {
+            tool_json_string(&j, "file", row->file);
+            tool_json_u64(&j, "line", row->line);
+        }
+        tool_json_u64(&j, "bytes", row->bytes);
+        tool_json_u64(&j, "blocks", row->blocks);
+        put_stacks(l, row, &j);
+        tool_json_end_object(&j);
+    }
+    tool_json_end_array(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+/* --- Options -------------------------------------------------------------- */
+
+/* Moves the command, which stands behind "--", from ARGV to C. Returns ARGC
+   without it. */
+static int split_command(struct command *c, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0) {
+            c->argv = argv + i + 1;
+            return i;
+        }
+    return argc;
+}
+
+static bool parse_options(struct run *r, struct tool_opts *o, int argc,
+                          char **argv) {
+    const struct tool_opt opts[] = {
+        {.name = "growing",
+         .help = "functions whose blocks become more, between marks or in the "
+                 "second half of the run; default for Python, Perl, Ruby and "
+                 "node",
+         .flag = &r->growing},
+        {.name = "at-end",
+         .help = "blocks that are live at the end; default for other programs",
+         .flag = &r->at_end},
+        {.name = "max-bytes",
+         .value = "N",
+         .help = "allow up to N bytes (default 0, or any with --max-blocks)",
+         .count = &r->max_bytes,
+         .given = &r->limits_bytes},
+        {.name = "max-blocks",
+         .value = "N",
+         .help = "allow up to N blocks (default 0, or any with --max-bytes)",
+         .count = &r->max_blocks,
+         .given = &r->limits_blocks},
+        {.name = "suppressions",
+         .value = "FILE",
+         .help = "leave out leaks that FILE suppresses, in LeakSanitizer's "
+                 "format",
+         .list = &r->suppression_files},
+        {.name = "all",
+         .rare = true,
+         .help = "also blocks that libraries keep on purpose",
+         .flag = &r->find.all},
+        {.name = "skip",
+         .value = "REGEX",
+         .help = "do not name functions, files or modules that match, but "
+                 "their callers (repeatable)",
+         .list = &r->skips},
+        {.name = "no-skip",
+         .rare = true,
+         .help = "name the innermost function, also of a library",
+         .flag = &r->skip.off},
+        {.name = "top",
+         .value = "N",
+         .help = "at most N functions in the text (default 20)",
+         .count = &r->top},
+        {.name = "stacks",
+         .rare = true,
+         .value = "N",
+         .help = "the N largest stacks of each function (default 1)",
+         .count = &r->stacks,
+         .most = STACKS_MAX},
+        {.name = "json",
+         .value = "FILE",
+         .help = "write all functions as JSON",
+         .text = &r->json},
+        {.letter = 'o',
+         .value = "FILE",
+         .help = "record COMMAND to FILE, and keep it",
+         .text = &r->command.file},
+        {.name = "sites",
+         .rare = true,
+         .value = "MODE",
+         .help = "call sites to record, as in malloc-trace record (default: "
+                 "stack:64, for interpreters lang:64)",
+         .text = &r->command.sites},
+        {.name = "modules",
+         .rare = true,
+         .value = "DIR",
+         .help = "also look in DIR for programs and libraries",
+         .text = &r->find.modules},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace leaks [OPTION]... TRACE...\n"
+                 "malloc-trace leaks [OPTION]... -- COMMAND [ARGUMENT]...",
+        .about = "Say which functions leak memory, in traces with call sites "
+                 "of stacks, or in COMMAND, which is run and recorded; then on "
+                 "standard error.",
+        .opts = opts,
+        .quiet = "no text",
+        .notes = "Exit status: 0 no leaks, or within the limits; 1 system "
+                 "error, or TRACE is no trace; 2 usage; 3 TRACE is cut, "
+                 "damaged or known to lack events, and has no leaks; 4 leaks. "
+                 "If COMMAND fails: its own status."};
+    return tool_opts_parse(o, &command, argc, argv);
+}
+
+/* Compiles the expressions of --skip, and reads the files of --suppressions.
+   Returns an enum tool_status; a message was printed. */
+static int read_lists(struct run *r) {
+    static regex_t match[SKIPS];
+    char text[160];
+    r->skip.match = match;
+    for (size_t i = 0; i < r->skips.count; i++) {
+        int error =
+            regcomp(&match[i], r->skip_text[i], REG_EXTENDED | REG_NOSUB);
+        if (error != 0) {
+            regerror(error, &match[i], text, sizeof(text));
+            return tool_usage_error("--skip: \"%s\": %s", r->skip_text[i],
+                                    text);
+        }
+        r->skip.count++;
+    }
+    int status = TOOL_OK;
+    for (size_t i = 0; status == TOOL_OK && i < r->suppression_files.count; i++)
+        status =
+            report_suppressions_read(&r->suppressions, r->suppression_file[i]);
+    return status;
+}
+
+static int check_options(struct run *r, const struct tool_opts *o) {
+    const struct command *c = &r->command;
+    if (c->argv != NULL && o->operand_count != 0)
+        return tool_usage_error("TRACE and COMMAND exclude each other");
+    if (c->argv != NULL && (*c->argv == NULL || **c->argv == '\0'))
+        return tool_usage_error("no command given");
+    if (c->argv == NULL && o->operand_count == 0)
+        return tool_usage_error("no trace and no command given");
+    if ((size_t)o->operand_count > TOOL_SITE_TRACES)
+        return tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
+    if (c->file != NULL && strchr(c->file, '%') != NULL)
+        return tool_usage_error(
+            "-o: \"%s\": one process is recorded, to a name "
+            "without %%",
+            c->file);
+    if (c->argv == NULL && (c->file != NULL || c->sites != NULL))
+        return tool_usage_error("-o and --sites are for a command");
+    if (r->growing && r->at_end)
+        return tool_usage_error("--growing and --at-end exclude each other");
+    if (r->skip.off && r->skips.count != 0)
+        return tool_usage_error("--skip and --no-skip exclude each other");
+    if (r->json != NULL &&
+        tool_files_collide(&r->json, 1, (const char *const *)o->operand,
+                           o->operand_count))
+        return TOOL_USAGE;
+    return read_lists(r);
+}
+
+/* --- The run -------------------------------------------------------------- */
+
+/* True if the leaks exceed the limits of the options. */
+static bool exceeds(const struct leaks *l, const struct run *r) {
+    bool any = !r->limits_bytes && !r->limits_blocks;
+    return ((any || r->limits_bytes) && l->bytes > r->max_bytes) ||
+           ((any || r->limits_blocks) && l->blocks > r->max_blocks);
+}
+
+/* Finds and prints the leaks. Returns an exit status. */
+static int report_leaks(struct run *r) {
+    static struct leaks l;
+    if (!leaks_find(&l, &r->find)) {
+        leaks_fini(&l);
+        return l.status;
+    }
+    bool found = exceeds(&l, r);
+    if (l.t.sited == 0)
+        tool_warn("%s has no call sites: record with --sites=stack", r->name);
+    if (!tool_is_quiet() && (r->command.argv != NULL || r->json == NULL ||
+                             !tool_file_is_stdout(r->json))) {
+        print_head(&l, r);
+        print_rows(&l, r);
+    }
+    int status = found ? TOOL_BUDGET : l.status;
+    if (r->json != NULL && !write_json(&l, r, found))
+        status = TOOL_FAILED;
+    leaks_fini(&l);
+    return status;
+}
+
+static int run_command(struct run *r) {
+    struct command *c = &r->command;
+    const char *trace = c->trace;
+    int status;
+    bool recorded = record_command(c);
+    if (recorded) {
+        r->find.traces = &trace;
+        r->find.trace_count = 1;
+        r->name = c->argv[0];
+        status = report_leaks(r);
+    }
+    if (c->folder[0] != '\0')
+        tool_file_remove_folder(c->folder);
+    return !recorded || c->status != 0 ? c->status : status;
+}
+
+int cmd_leaks(int argc, char **argv) {
+    static struct run r = {
+        .top = 20,
+        .stacks = 1,
+
+        .find = {.skip = &r.skip, .suppressed = &r.suppressions},
+        .suppression_files = {.at = r.suppression_file,
+                              .room = SUPPRESSION_FILES},
+        .skips = {.at = r.skip_text, .room = SKIPS}};
+    struct tool_opts o;
+    if (!parse_options(&r, &o, split_command(&r.command, argc, argv), argv))
+        return o.status;
+    int status = check_options(&r, &o);
+    r.out = r.command.argv != NULL ? stderr : stdout;
+    if (status == TOOL_OK) {
+        r.find.mode = r.growing  ? LEAKS_GROWING
+                      : r.at_end ? LEAKS_AT_END
+                                 : LEAKS_AUTO;
+        r.find.stacks = r.stacks;
+        r.find.traces = (const char *const *)o.operand;
+        r.find.trace_count = (size_t)o.operand_count;
+        r.name = o.operand_count != 0 ? o.operand[0] : NULL;
+        status = r.command.argv != NULL ? run_command(&r) : report_leaks(&r);
+    }
+    report_suppressions_fini(&r.suppressions);
+    for (size_t i = 0; i < r.skip.count; i++)
+        regfree(&r.skip.match[i]);
+    return status;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growth is found before rows are made: live blocks of the tallies become what
+ * they grew by, and all that follows is the same for both modes.
+ */
+#include "cmd/malloc_trace/leaks/leaks_find.h"
+
+#include "base/check.h"
+#include "common/collections.h"
+#include "common/main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Libraries ------------------------------------------------------------ */
+
+/*
+ * Functions of libraries that keep memory until the end on purpose: caches,
+ * registries and buffers of the process. They count if the program called them,
+ * not if they called the program. doc/leaks.md has this list, too.
+ */
+static const char *const kept[] = {
+    /* the loader and threads */
+    "^_dl_",
+    "^__libc_dl",
+    "^dlopen",
+    "^dlsym",
+    "^dlerror",
+    "^call_init$",
+    "^__tls_get_addr",
+    "^pthread_create",
+    "^allocate_stack",
+    /* locales and translations */
+    "^setlocale$",
+    "^_nl_",
+    "^__bindtextdomain$",
+    "^bindtextdomain$",
+    "^__textdomain$",
+    "^textdomain$",
+    "^__dcigettext$",
+    "^dcgettext$",
+    "^dcngettext$",
+    "^gettext$",
+    "^dgettext$",
+    "^ngettext$",
+    "^__gconv_",
+    "^__wcsmbs_",
+    /* buffers of streams */
+    "^_IO_file_doallocate$",
+    "^_IO_wfile_doallocate$",
+    /* environment, time zone, system log, functions for the end */
+    "^__add_to_environ$",
+    "^setenv$",
+    "^putenv$",
+    "^tzset",
+    "^__tz",
+    "^localtime",
+    "^mktime$",
+    "^openlog$",
+    "^syslog$",
+    "^__new_exitfn$",
+    "^__cxa_atexit$",
+    "^on_exit$",
+    /* name service */
+    "^__nss_",
+    "^_nss_",
+    "^__res_",
+    "^getpw",
+    "^getgr",
+    "^getgrouplist$",
+    "^initgroups$",
+    "^gethost",
+    "^getserv",
+    "^getproto",
+    /* C++ and unwinding */
+    "^__cxa_get_globals",
+    "^__cxa_thread_atexit",
+    "^std::ios_base::Init::",
+    "__gnu_cxx::__freeres",
+    "^__register_frame",
+    "^_Unwind_",
+    /* Rust */
+    "^std::rt::init",
+    "3std2rt4init",
+    "14stack_overflow",
+    "stack_overflow::",
+    "^std::thread::",
+    "3std6thread",
+    "^std::io::stdio::",
+    "3std2io5stdio",
+    /* GLib */
+    "^g_type_",
+    "^g_quark_",
+    "^g_intern_",
+    "^g_once_",
+    "^g_private_",
+    "^g_thread_self$",
+    "^g_main_context_default$",
+    "^g_param_spec_pool_",
+    "^g_signal_new",
+    "^g_get_",
+    /* interpreters: memory for objects */
+    "^Perl_more_sv$",
+    "^Perl_more_bodies$",
+    "^heap_page_allocate",
+    "^objspace_",
+    /* OpenSSL, fontconfig */
+    "^OPENSSL_init",
+    "^CRYPTO_THREAD_",
+    "^ossl_init_",
+    "^ERR_load_",
+    "^FcInit",
+    "^FcConfig",
+};
+
+static bool add_kept(struct report_suppressions *s) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(kept); i++)
+        if (!report_suppressions_add(s, kept[i]))
+            return false;
+    return true;
+}
+
+/* --- Mode ----------------------------------------------------------------- */
+
+/* The interpreter that T is of, by the name of its program; or NULL. */
+static const char *interpreter_of(const struct report_tallies *t) {
+    static const char *const interpreters[] = {"python", "perl", "ruby",
+                                               "node"};
+    if (!t->have_header)
+        return NULL;
+    const char *slash = strrchr(t->header.executable, '/');
+    const char *name = slash == NULL ? t->header.executable : slash + 1;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreters); i++) {
+        size_t n = strlen(interpreters[i]);
+        if (strncmp(name, interpreters[i], n) == 0 &&
+            strspn(name + n, "0123456789.") == strlen(name + n))
+            return name;
+    }
+    return t->sites.has_lines ? name : NULL;
+}
+
+static bool fail(struct leaks *l, const char *what) {
+    tool_error("%s", what);
+    l->status = TOOL_FAILED;
+    return false;
+}
+
+static bool choose_mode(struct leaks *l, const struct leaks_options *o) {
+    const char *interpreter = interpreter_of(&l->t);
+    l->growing = o->mode == LEAKS_GROWING ||
+                 (o->mode == LEAKS_AUTO && interpreter != NULL);
+    if (!l->growing)
+        return true;
+    if (o->mode == LEAKS_AUTO)
+        l->interpreter = interpreter;
+    if (o->trace_count != 1)
+        return fail(l, "growth is of one trace: name one");
+    if (l->growth.failed)
+        return fail(l, "out of memory");
+    if (!leaks_growth_can_tell(&l->growth))
+        return fail(l, "too few allocations to tell what grows");
+    return true;
+}
+
+/* --- Growth --------------------------------------------------------------- */
+
+/* Replaces live blocks of each tally by what they grew by, if the function that
+   it is of grows. False: out of memory. */
+static bool set_growth(struct leaks *l, const struct leaks_options *o) {
+    struct report_tallies *t = &l->t;
+    struct report_texts functions = {0};
+    struct report_labels labels;
+    uint32_t *of_tally = calloc(t->count + 1, sizeof(*of_tally));
+    struct leaks_group *group = NULL;
+    bool good = report_labels_init(&labels, &functions, l->names, &t->sites,
+                                   REPORT_BY_FUNCTION, o->skip) &&
+                of_tally != NULL;
+    for (size_t i = 0; i < t->count && good; i++) {
+        of_tally[i] = report_labels_site(&labels, (uint32_t)t->tally[i].key);
+        good = of_tally[i] != REPORT_TEXTS_NONE;
+    }
+    if (good) {
+        group = calloc(functions.count + 1, sizeof(*group));
+        good = group != NULL && leaks_growth_find(&l->growth, t, of_tally,
+                                                  group, functions.count);
+    }
+    for (size_t i = 0; i < t->count && good; i++) {
+        struct leaks_group more =
+            leaks_growth_of_tally(&l->growth, i, &group[of_tally[i]]);
+        t->tally[i].live = more.blocks;
+        t->tally[i].live_bytes = more.bytes;
+    }
+    report_labels_fini(&labels);
+    report_texts_fini(&functions);
+    free(of_tally);
+    free(group);
+    return good;
+}
+
+/* --- Rows ----------------------------------------------------------------- */
+
+/* Sums up live bytes by row and name, and sets the place of each row to the
+   name with most. INDEX: of a row, by number of its text. False: out of memory.
+   */
+static bool find_places(struct leaks *l, const struct leaks_options *o,
+                        const uint32_t *index) {
+    struct report_frames frames;
+    struct tool_map sums = {0};
+    bool good =
+        report_frames_init(&frames, l->names, &l->t.sites, o->skip, false);
+    for (size_t i = 0; i < l->t.count && good; i++) {
+        uint32_t text = l->rows.of_tally[i];
+        if (text == 0)
+            continue;
+        uint32_t name =
+            report_frames_named(&frames, (uint32_t)l->t.tally[i].key);
+        struct tool_map_entry *e =
+            tool_map_get(&sums, (uint64_t)text << 32 | name);
+        good = e != NULL;
+        if (good)
+            e->value += l->t.tally[i].live_bytes + 1;
+    }
+    uint64_t *most = calloc(l->count + 1, sizeof(*most));
+    good = good && most != NULL;
+    for (size_t i = 0; good && sums.entry != NULL && i <= sums.mask; i++) {
+        const struct tool_map_entry *e = &sums.entry[i];
+        uint32_t at = e->key == 0 ? 0 : index[(e->key >> 32) - 1];
+        if (at == 0 || e->value <= most[at - 1])
+            continue;
+        const struct symbol_name *n =
+            symbol_names_get(l->names, (uint32_t)e->key);
+        most[at - 1] = e->value;
+        l->row[at - 1].file = n->file;
+        l->row[at - 1].line = n->line;
+    }
+    free(most);
+    tool_map_fini(&sums);
+    report_frames_fini(&frames);
+    return good;
+}
+
+static bool make_rows(struct leaks *l, const struct leaks_options *o) {
+    struct report_suppressions list = {0};
+    const struct report_filter filter = {.leaks = true,
+                                         .suppressed = o->suppressed,
+                                         .kept = o->all ? NULL : &list,
+                                         .skip = o->skip};
+    bool good =
+        add_kept(&list) && report_rows_add(&l->rows, &l->t, l->names,
+                                           REPORT_BY_FUNCTION, &filter, false);
+    report_suppressions_fini(&list);
+    if (!good)
+        return false;
+    report_rows_sort(&l->rows, REPORT_SORT_LIVE);
+    l->row = calloc(l->rows.count + 1, sizeof(*l->row));
+    uint32_t *index = calloc(l->rows.texts.count + 1, sizeof(*index));
+    good = l->row != NULL && index != NULL;
+    for (size_t i = 0; good && i < l->rows.count; i++) {
+        const struct report_row *r = &l->rows.row[i];
+        index[r->text] = (uint32_t)i + 1;
+        l->row[l->count++] = (struct leaks_row){.function = r->location,
+                                                .bytes = r->sum.live_bytes,
+                                                .blocks = r->sum.live,
+                                                .row = i};
+    }
+    good = good && find_places(l, o, index) &&
+           report_callers_make(&l->callers, &l->rows, &l->t, l->names, o->skip,
+                               REPORT_SORT_LIVE, l->count, o->stacks);
+    free(index);
+    return good;
+}
+
+/* --- The whole ------------------------------------------------------------ */
+
+static void add_up(struct leaks *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        l->bytes += l->row[i].bytes;
+        l->blocks += l->row[i].blocks;
+        TCM_ASSERT(i == 0 || l->row[i - 1].bytes >= l->row[i].bytes);
+    }
+    l->suppressed_bytes = l->rows.suppressed_bytes;
+    l->suppressed_blocks = l->rows.suppressed;
+    TCM_ASSERT(l->bytes == l->rows.total.live_bytes &&
+               l->blocks == l->rows.total.live);
+}
+
+bool leaks_find(struct leaks *l, const struct leaks_options *o) {
+    if (o->trace_count == 1 && o->mode != LEAKS_AT_END)
+        leaks_growth_begin(&l->growth, &l->t);
+    for (size_t i = 0; i < o->trace_count; i++)
+        if (!report_tally_read(&l->t, o->traces[i])) {
+            l->status = TOOL_FAILED;
+            return false;
+        }
+    l->status = l->t.status;
+    if (!choose_mode(l, o))
+        return false;
+    l->names = symbol_names_new(&l->t.sites, o->modules);
+    if (l->names == NULL || (l->growing && !set_growth(l, o)) ||
+        !make_rows(l, o))
+        return fail(l, "out of memory");
+    add_up(l);
+    return true;
+}
+
+void leaks_fini(struct leaks *l) {
+    report_callers_fini(&l->callers);
+    report_rows_fini(&l->rows);
+    leaks_growth_fini(&l->growth);
+    symbol_names_free(l->names);
+    report_tally_fini(&l->t);
+    free(l->row);
+}

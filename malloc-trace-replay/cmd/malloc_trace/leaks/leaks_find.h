@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Leaks of traces, by the user's function: blocks that are live at the end, or
+ * blocks that become more (leaks_growth.h). Blocks that libraries keep on
+ * purpose are left out and counted; leaks_find.c has the list.
+ *
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_FIND_H
+#define TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_FIND_H
+
+#include "cmd/malloc_trace/leaks/leaks_growth.h"
+#include "cmd/malloc_trace/report/report_stacks.h"
+
+enum leaks_mode {
+    LEAKS_AUTO, /* LEAKS_GROWING for interpreters, else LEAKS_AT_END */
+    LEAKS_AT_END,
+    LEAKS_GROWING
+};
+
+struct leaks_options {
+    const char *const *traces;
+    size_t trace_count;
+    enum leaks_mode mode;
+    bool all; /* also blocks that libraries keep */
+    const struct report_skip *skip;
+    const struct report_suppressions *suppressed; /* the user's */
+    const char *modules;                          /* folder, or NULL */
+    size_t stacks;                                /* of each function */
+};
+
+struct leaks_row {
+    const char *function;
+    const char *file; /* of most bytes; NULL: not known */
+    unsigned line;
+    uint64_t bytes, blocks;
+    size_t row; /* index for report_callers_of */
+};
+
+/* All zero before leaks_find. */
+struct leaks {
+    struct report_tallies t;
+    struct symbol_names *names;
+    struct report_rows rows;
+    struct report_callers callers;
+    struct leaks_growth growth;
+    bool growing;            /* not live at the end, but growth */
+    const char *interpreter; /* why, if that was chosen for one; or NULL */
+    struct leaks_row *row;   /* most bytes first */
+    size_t count;
+    uint64_t bytes, blocks;                       /* sums of the rows */
+    uint64_t suppressed_bytes, suppressed_blocks; /* live, or grown */
+    int status;                                   /* enum tool_status */
+};
+
+/* Returns false after a message; L->status is TOOL_FAILED then, and else may be
+   TOOL_DAMAGED with a message, too. L needs leaks_fini in any case. */
+bool leaks_find(struct leaks *l, const struct leaks_options *o);
+void leaks_fini(struct leaks *l);
+
+#endif

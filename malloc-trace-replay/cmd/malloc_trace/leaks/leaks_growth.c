@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/leaks/leaks_growth.h"
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "common/collections.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUARTERS = 4 };
+
+/* Part of all allocations that counts: behind it a program may be ending. */
+#define END_PART 0.97
+
+/* --- Sampling ------------------------------------------------------------- */
+
+static void drop_every_other(struct leaks_series *s) {
+    s->columns = LEAKS_COLUMNS / 2;
+    s->step *= 2;
+    for (unsigned c = 0; c < s->columns; c++)
+        s->calls[c] = s->calls[2 * c + 1];
+    for (size_t i = 0; i < s->tallies; i++)
+        for (unsigned c = 0; c < s->columns; c++)
+            s->cell[i * LEAKS_COLUMNS + c] =
+                s->cell[i * LEAKS_COLUMNS + 2 * c + 1];
+}
+
+/* Adds a column of what is live in T. False: out of memory. */
+static bool add_column(struct leaks_series *s, const struct report_tallies *t) {
+    if (s->columns == LEAKS_COLUMNS)
+        drop_every_other(s);
+    TCM_ASSERT(s->columns < LEAKS_COLUMNS);
+    if (s->tallies < t->count) {
+        size_t room = t->count + t->count / 2;
+        struct leaks_cell *cell =
+            realloc(s->cell, room * LEAKS_COLUMNS * sizeof(*cell));
+        if (cell == NULL)
+            return false;
+        s->cell = cell;
+        memset(cell + s->tallies * LEAKS_COLUMNS, 0,
+               (room - s->tallies) * LEAKS_COLUMNS * sizeof(*cell));
+        s->tallies = room;
+    }
+    s->calls[s->columns] = t->all.calls;
+    for (size_t i = 0; i < t->count; i++)
+        s->cell[i * LEAKS_COLUMNS + s->columns] = (struct leaks_cell){
+            (uint32_t)tcm_min_u64(t->tally[i].live, UINT32_MAX),
+            (float)t->tally[i].live_bytes};
+    s->columns++;
+    return true;
+}
+
+static void sample(void *ctx, struct report_tallies *t) {
+    struct leaks_growth *g = ctx;
+    g->failed |= !add_column(&g->samples, t);
+    t->options.next_sample = t->all.calls + g->samples.step;
+}
+
+static void take_mark(void *ctx, struct report_tallies *t) {
+    struct leaks_growth *g = ctx;
+    if (++g->marks.skipped < g->marks.step)
+        return;
+    g->marks.skipped = 0;
+    g->failed |= !add_column(&g->marks, t);
+}
+
+void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t) {
+    g->samples.step = g->marks.step = 1;
+    t->options.sample = sample;
+    t->options.sample_mark = take_mark;
+    t->options.sample_ctx = g;
+    t->options.next_sample = 1;
+}
+
+void leaks_growth_fini(struct leaks_growth *g) {
+    free(g->samples.cell);
+    free(g->marks.cell);
+    *g = (struct leaks_growth){0};
+}
+
+/* --- Growth --------------------------------------------------------------- */
+
+bool leaks_growth_has_marks(const struct leaks_growth *g) {
+    return g->marks.columns >= 2;
+}
+
+static const struct leaks_series *series_of(const struct leaks_growth *g) {
+    return leaks_growth_has_marks(g) ? &g->marks : &g->samples;
+}
+
+bool leaks_growth_can_tell(const struct leaks_growth *g) {
+    const struct leaks_series *s = &g->samples;
+    return leaks_growth_has_marks(g) ||
+           (s->columns != 0 && s->calls[s->columns - 1] >= LEAKS_COLUMNS);
+}
+
+/* Columns of S up to the one before a program may be ending. */
+static unsigned last_columns(const struct leaks_growth *g,
+                             const struct leaks_series *s, uint64_t calls) {
+    unsigned n = s->columns;
+    while (s == &g->samples && n > 2 * QUARTERS &&
+           (double)s->calls[n - 1] > END_PART * (double)calls)
+        n--;
+    return n;
+}
+
+/* Fills LOW with the lowest BLOCKS of each of COUNT parts of the columns from
+   FROM up to TO. */
+static void find_lows(const double *blocks, unsigned from, unsigned to,
+                      double *low, unsigned count) {
+    for (unsigned k = 0; k < count; k++) {
+        unsigned first = from + (to - from) * k / count;
+        unsigned end = from + (to - from) * (k + 1) / count;
+        low[k] = blocks[first];
+        for (unsigned c = first; c < end; c++)
+            low[k] = fmin(low[k], blocks[c]);
+    }
+}
+
+/* Judges a group with these BLOCKS and BYTES in N columns. MARKS: of marks. */
+static struct leaks_group judge_group(const double *blocks, const double *bytes,
+                                      unsigned n, bool marks) {
+    double low[QUARTERS];
+    unsigned from = 0, parts = n < QUARTERS ? n : QUARTERS;
+    while (!marks && from < n && blocks[from] == 0)
+        from++;
+    if (!marks)
+        from += (n - from) / 2;
+    if (n < from + parts || parts < 2 || (!marks && n < from + QUARTERS))
+        return (struct leaks_group){0};
+    find_lows(blocks, from, n, low, parts);
+    for (unsigned k = 1; k < parts; k++)
+        if (low[k] <= low[k - 1])
+            return (struct leaks_group){0};
+    double more = blocks[n - 1] - blocks[from];
+    return (struct leaks_group){
+        .blocks = (uint64_t)fmax(more, low[parts - 1] - low[0]),
+        .bytes = (uint64_t)fmax(bytes[n - 1] - bytes[from], 0),
+        .from = from,
+        .to = n - 1};
+}
+
+bool leaks_growth_find(const struct leaks_growth *g,
+                       const struct report_tallies *t, const uint32_t *of_tally,
+                       struct leaks_group *group, size_t count) {
+    const struct leaks_series *s = series_of(g);
+    unsigned n = last_columns(g, s, t->all.calls);
+    double(*sum)[2][LEAKS_COLUMNS] = calloc(count + 1, sizeof(*sum));
+    if (sum == NULL)
+        return false;
+    for (size_t i = 0; i < t->count && i < s->tallies; i++)
+        for (unsigned c = 0; c < n; c++) {
+            TCM_ASSERT(of_tally[i] < count);
+            sum[of_tally[i]][0][c] += s->cell[i * LEAKS_COLUMNS + c].blocks;
+            sum[of_tally[i]][1][c] +=
+                (double)s->cell[i * LEAKS_COLUMNS + c].bytes;
+        }
+    for (size_t i = 0; i < count; i++)
+        group[i] = judge_group(sum[i][0], sum[i][1], n, s == &g->marks);
+    free(sum);
+    return true;
+}
+
+struct leaks_group leaks_growth_of_tally(const struct leaks_growth *g, size_t i,
+                                         const struct leaks_group *group) {
+    const struct leaks_series *s = series_of(g);
+    struct leaks_group more = {.from = group->from, .to = group->to};
+    if (group->blocks == 0 || i >= s->tallies)
+        return more;
+    const struct leaks_cell *from = &s->cell[i * LEAKS_COLUMNS + group->from];
+    const struct leaks_cell *to = &s->cell[i * LEAKS_COLUMNS + group->to];
+    if (to->blocks > from->blocks) {
+        more.blocks = to->blocks - from->blocks;
+        more.bytes = (uint64_t)fmaxf(to->bytes - from->bytes, 0);
+    }
+    return more;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Growth of live blocks over a run: for a program that frees everything at its
+ * end, or nothing, leaks are blocks that live on and become more.
+ *
+ * Live blocks of each tally are sampled while a trace is read, at equal
+ * distances in allocations, and at each mark. Allocations are the clock because
+ * the end of a program, where all is freed, has few. When the columns are used
+ * up, every other one is dropped and the distance doubles.
+ *
+ * A group of tallies, such as those of a function, grows if the lowest number
+ * of its live blocks rises from each quarter to the next: over the marks of the
+ * trace if it has two, else over the second half of the time since the group's
+ * first block. A cache that was filled, or blocks that come and go, do not.
+ *
+ * Invariants: 512 bytes a tally, and again if the trace has marks.
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_GROWTH_H
+#define TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_GROWTH_H
+
+#include "cmd/malloc_trace/report/report_tally.h"
+
+#define LEAKS_COLUMNS 64u
+
+struct leaks_cell {
+    uint32_t blocks;
+    float bytes;
+};
+
+struct leaks_series {
+    struct leaks_cell *cell; /* by tally, LEAKS_COLUMNS each */
+    size_t tallies;          /* room in CELL */
+    uint64_t calls[LEAKS_COLUMNS];
+    unsigned columns;
+    uint64_t step, skipped; /* each STEPth moment is a column */
+};
+
+/* All zero before leaks_growth_begin. */
+struct leaks_growth {
+    struct leaks_series samples, marks;
+    bool failed; /* out of memory */
+};
+
+/* Growth of one group. Zero blocks: it does not grow. */
+struct leaks_group {
+    uint64_t blocks, bytes;
+    unsigned from, to; /* columns between which it grew */
+};
+
+/* Makes T sample into G while it reads one trace. */
+void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t);
+void leaks_growth_fini(struct leaks_growth *g);
+/* True if growth is that over marks. */
+bool leaks_growth_has_marks(const struct leaks_growth *g);
+/* True if there were marks, or at least LEAKS_COLUMNS allocations, to tell. */
+bool leaks_growth_can_tell(const struct leaks_growth *g);
+/* Fills GROUP, an array of COUNT groups. OF_TALLY: number of the group, by
+   index in T. False: out of memory. */
+bool leaks_growth_find(const struct leaks_growth *g,
+                       const struct report_tallies *t, const uint32_t *of_tally,
+                       struct leaks_group *group, size_t count);
+/* Growth of the tally at index I alone, between the columns of its GROUP; 0 if
+   it shrank. */
+struct leaks_group leaks_growth_of_tally(const struct leaks_growth *g, size_t i,
+                                         const struct leaks_group *group);
+
+#endif

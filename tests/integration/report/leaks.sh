@@ -1,0 +1,185 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace leaks: finds what programs of C, C++, Python and Perl leak, and
+# nothing else; a command that it runs behaves as without it; limits decide its
+# exit status.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$malloc_trace"
+need_python
+: "${CC:=cc}" "${CXX:=c++}"
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] || skip_all "built without elfutils"
+"$malloc_trace" record -q --sites=stack -o probe true 2>/dev/null ||
+    skip_all "no stacks are recorded here"
+leaks() { "$malloc_trace" leaks "$@"; }
+# found JSON: "BYTES BLOCKS FUNCTION" of each function.
+found() {
+    "$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+for f in d["functions"]:
+    print(f["bytes"], f["blocks"], f["function"])
+assert d["bytes"] == sum(f["bytes"] for f in d["functions"])
+assert d["blocks"] == sum(f["blocks"] for f in d["functions"])' "$1"
+}
+# field JSON NAME...
+field() {
+    "$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+print(*(d[name] for name in sys.argv[2:]))' "$@"
+}
+# temporaries: what is left of recordings.
+TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+export TMPDIR
+
+$CC -g -O1 -fno-builtin -o app "$here/report/leaks_program.c" -ldl 2>err ||
+    skip_all "no compiler for a program"
+
+# A command.
+fails_with "leaks" 4 leaks --json leaks.json -- ./app leak
+cp "$out" printed
+cp "$err" text
+is "which are those of the program" "$(found leaks.json)" \
+    "1000 10 open_session
+320 5 read_name"
+is "its output is as without" "$(cat printed)" "leaks"
+line=$(grep -n 'sink = xmalloc(100)' "$here/report/leaks_program.c" |
+    cut -d: -f1)
+like "the text has bytes, blocks, function and place" text \
+    "^ *1000 B +10  open_session \\(.*leaks_program.c:$line\\)\$"
+like "and the stack" text '^ +xmalloc < open_session < main'
+like "and a sum" text '^./app: 1.29 KiB in 15 blocks of 2 functions at the end'
+check "a program without leaks" leaks --json clean.json -- ./app clean
+cp "$err" text
+is "its output" "$(cat "$out")" "clean 1"
+like "says so" text '^./app: no leaks at the end'
+is "what libraries keep is counted" "$("$python" -c 'import json
+d = json.load(open("clean.json"))
+print(d["blocks"], d["found"], d["suppressed_blocks"] > 0)')" "0 False True"
+leaks --all --json all.json -- ./app clean >/dev/null 2>&1
+is "or shown" "$("$python" -c 'import json
+d, e = json.load(open("all.json")), json.load(open("clean.json"))
+print(d["blocks"] == e["suppressed_blocks"], d["suppressed_blocks"])')" "True 0"
+is "nothing is left of the recordings" "$(ls -A "$TMPDIR")" ""
+
+# The command's end.
+fails_with "a command that fails" 3 leaks -- ./app status
+like "is told" "$err" 'app: exit status 3$'
+like "with its leaks" "$err" ' open_session '
+fails_with "one that is killed" 143 leaks -- ./app signal
+like "is told, too" "$err" 'app: .*signal 15'
+fails_with "one that is not there" 127 leaks -- ./nothing
+fails_with "no command" 2 leaks --
+fails_with "a trace and a command" 2 leaks t -- ./app
+fails_with "neither" 2 leaks
+is "after failures nothing is left" "$(ls -A "$TMPDIR")" ""
+echo 'echo "$@"; exec ./app leak' >wrapper
+fails_with "a program behind a shell" 4 leaks --json w.json -- sh wrapper a b
+is "is the one that counts" "$(found w.json | head -n 1)" "1000 10 open_session"
+is "with its output" "$(tr '\n' ' ' <"$out")" "a b leaks "
+
+# Limits.
+check "within limits" leaks --max-bytes 1320 -- ./app leak
+check "of blocks" leaks --max-blocks 15 -- ./app leak
+check "of both" leaks --max-bytes 1320 --max-blocks 15 -- ./app leak
+fails_with "beyond one of bytes" 4 leaks --max-bytes 1319 -- ./app leak
+fails_with "beyond one of blocks" 4 leaks --max-blocks 14 -- ./app leak
+fails_with "beyond one of both" 4 leaks --max-bytes 2000 --max-blocks 14 -- \
+    ./app leak
+echo 'leak:^open_' >supp
+fails_with "what is suppressed does not count" 4 \
+    leaks --suppressions supp --json s.json -- ./app leak
+is "but the rest does" "$(found s.json)" "320 5 read_name"
+echo 'leak:read_name' >>supp
+check "all suppressed" leaks --suppressions supp --json s.json -- ./app leak
+is "and counted" "$("$python" -c 'import json
+print(json.load(open("s.json"))["suppressed_blocks"] >= 15)')" True
+leaks --skip '^(open_session|read_name)$' --json s.json -- ./app leak \
+    >/dev/null 2>&1
+is "callers of what is skipped" "$(found s.json)" "1320 15 main"
+leaks --no-skip --json s.json -- ./app leak >/dev/null 2>&1
+like "innermost functions" s.json '"function": "xmalloc"'
+
+# Traces.
+fails_with "a recording that is kept" 4 leaks -o kept.lz4 -- ./app leak
+fails_with "as a trace" 4 leaks --json t.json kept.lz4
+is "has the same leaks" "$(found t.json)" "$(found leaks.json)"
+like "on standard output" "$out" '^kept.lz4: 1.29 KiB in 15 blocks of 2'
+fails_with "two traces" 4 leaks --json t.json kept.lz4 kept.lz4
+is "have them twice" "$(field t.json bytes blocks)" "2640 30"
+fails_with "JSON alone on standard output" 4 leaks --json - kept.lz4
+cp "$out" out.json
+is "is valid" "$(field out.json blocks)" 15
+is "nothing is printed when quiet" "$(leaks -q kept.lz4)" ""
+fails_with "no trace" 1 leaks "$here/report/leaks.sh"
+fails_with "growth in two traces" 1 leaks --growing kept.lz4 kept.lz4
+fails_with "growth in a few blocks" 1 leaks --growing kept.lz4
+fails_with "two modes" 2 leaks --growing --at-end kept.lz4
+fails_with "a name with %p" 2 leaks -o x.%p -- ./app
+"$malloc_trace" record -q --sites=caller -o caller.lz4 -- ./app leak >/dev/null
+fails_with "callers alone" 4 leaks --json t.json caller.lz4
+is "have the sums" "$(field t.json bytes blocks)" "1320 15"
+
+# Growth.
+fails_with "growth" 4 leaks --growing --json grow.json -- ./app grow
+is "is of one function" "$(found grow.json | cut -d ' ' -f 3)" remember
+check "of half of its blocks" "$python" -c 'import json
+d = json.load(open("grow.json"))
+print(d["blocks"], d["bytes"])
+assert 8500 < d["blocks"] < 10500 and d["mode"] == "growing"
+assert abs(d["bytes"] - 16.5 * d["blocks"]) < 10'
+check "which is none at the end" leaks -- ./app grow
+fails_with "between marks" 4 leaks --growing --json m.json -- ./app marks grows
+is "to a block" "$(found m.json)" "16500 1000 remember"
+is "and told" "$(field m.json period)" "between marks"
+check "not around them" leaks --growing -- ./app marks
+like "and told, too" "$err" '^./app: nothing grows between marks'
+
+# C++.
+for how in -O2 "-O1 -fno-inline"; do
+    # shellcheck disable=SC2086
+    if $CXX -g $how -o cxx "$here/report/leaks_program.cc" 2>err; then
+        fails_with "C++ $how" 4 leaks --json cxx.json -- ./cxx
+        is "C++ $how: the leak alone" "$(found cxx.json | sed 's/(.*//')" \
+            "10240 20 open_session"
+    else
+        skip "C++ $how" "no compiler for a program"
+    fi
+done
+
+# Interpreters.
+cp "$here/report/leaks_program.py" script.py
+"$python" script.py >want
+fails_with "Python" 4 leaks --json py.json -- "$python" script.py
+cp "$out" printed
+cp "$err" text
+check "Python: output as without" cmp printed want
+like "Python: growth, and why" text \
+    'blocks that live at the end of .* tell little; growth instead'
+if [ "$(field py.json mode)" = growing ] && grep -q remember py.json; then
+    check "Python: what grows" "$python" -c 'import json
+d = json.load(open("py.json"))
+names = {f["function"]: f["blocks"] for f in d["functions"]}
+print(names)
+assert names["remember"] > 2000 and names["Session.__init__"] > 2000
+assert "look_up" not in names and "compute" not in names'
+else
+    skip "Python: what grows" "no lines of $python are recorded"
+fi
+if have perl; then
+    cp "$here/report/leaks_program.pl" script.pl
+    fails_with "Perl" 4 leaks --json pl.json -- perl script.pl
+    if grep -q remember pl.json; then
+        check "Perl: what grows" "$python" -c 'import json
+d = json.load(open("pl.json"))
+names = {f["function"]: f["blocks"] for f in d["functions"]}
+print(names)
+assert names["remember"] > 2000 and "compute" not in names'
+    else
+        skip "Perl: what grows" "no lines of this perl are recorded"
+    fi
+else
+    skip "Perl" "no perl"
+fi
+is "at last nothing is left" "$(ls -A "$TMPDIR")" ""
+tap_end
