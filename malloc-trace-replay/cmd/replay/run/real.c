@@ -56,6 +56,8 @@ static struct {
     struct replay_delay delay;
     uint64_t clock_ns; /* recorded time up to which deadlines were served */
     struct replay_batch clock_head; /* head of the last batch dealt */
+    uint64_t run_since_ns; /* begin of a run that wall_ns does not count yet;
+                              0: all threads wait for the decoding process */
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
     const struct replay_batch *moment; /* batch after which observers look;
                                           NULL: none */
@@ -459,17 +461,36 @@ static bool segment_deal(const struct replay_batch *b, uint32_t i,
 
 /* --- The dealer: batches -------------------------------------------------- */
 
+/* Processor time of waits, of all hosts. */
+static uint64_t waits_cpu_ns(void) {
+    uint64_t ns = dealer.gone_wait_cpu_ns +
+                  tcm_load_relaxed(&dealer.main_host.wait_cpu_ns);
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
+        ns += tcm_load_relaxed(&h->wait_cpu_ns);
+    return ns;
+}
+
+/* Time of the run up to now, with that of prologues and epilogues, and without
+   that in which all threads wait for the decoding process. */
+static uint64_t run_ns(void) {
+    uint64_t since = dealer.run_since_ns;
+    return dealer.real->wall_ns + (since == 0 ? 0 : tcm_clock_ns() - since);
+}
+
 /* Begins or ends (not APART) a prologue or epilogue, with nothing else running,
    so that its time is kept apart. */
 static void phase_change(bool apart) {
     dealer_drain();
-    uint64_t now = tcm_clock_ns(), cpu = tcm_clock_process_cpu_ns();
+    uint64_t now = run_ns(), cpu = tcm_clock_process_cpu_ns();
+    uint64_t other = tcm_clock_thread_cpu_ns() + waits_cpu_ns();
+    cpu = cpu > other ? cpu - other : 0;
     if (apart) {
         dealer.apart_since_ns = now;
         dealer.apart_since_cpu_ns = cpu;
     } else {
         dealer.real->apart_ns += now - dealer.apart_since_ns;
-        dealer.apart_cpu_ns += cpu - dealer.apart_since_cpu_ns;
+        if (cpu > dealer.apart_since_cpu_ns)
+            dealer.apart_cpu_ns += cpu - dealer.apart_since_cpu_ns;
     }
 }
 
@@ -555,7 +576,7 @@ static void deal_all(const struct replay_batch *b) {
     for (uint32_t number = 0;;) {
         if (!r->options.is_paced)
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
-        uint64_t start_ns = tcm_clock_ns();
+        dealer.run_since_ns = tcm_clock_ns();
         replay_rss_from(r->watch->rss);
         if (!r->options.is_paced)
             replay_processors_turn(&dealer.crew.processors);
@@ -571,7 +592,8 @@ static void deal_all(const struct replay_batch *b) {
                 b = replay_ring_take(r->ring, &r->child, &r->child_status);
         } while (b != NULL && !dealer_is_stopped());
         dealer_drain();
-        r->wall_ns += tcm_clock_ns() - start_ns;
+        r->wall_ns = run_ns();
+        dealer.run_since_ns = 0;
         if (dealer.moment != NULL)
             replay_watch_moment(r->watch, dealer.moment);
         if (last || dealer_is_stopped())
@@ -661,11 +683,10 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     uint64_t elapsed_ns = tcm_clock_ns() - r->watch->start_ns;
     cpu_ns = tcm_clock_process_cpu_ns() - cpu_ns;
     r->decoder_ns = elapsed_ns > r->wall_ns ? elapsed_ns - r->wall_ns : 0;
-    r->wall_ns -= tcm_min_u64(r->apart_ns, r->wall_ns);
-    uint64_t waits = dealer.gone_wait_cpu_ns + dealer.main_host.wait_cpu_ns;
-    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
-        waits += tcm_load_relaxed(&h->wait_cpu_ns);
-    uint64_t other = waits + dealer.dealer_cpu_ns + dealer.apart_cpu_ns;
+    TCM_ASSERT(r->apart_ns <= r->wall_ns);
+    r->wall_ns -= r->apart_ns;
+    uint64_t other =
+        waits_cpu_ns() + dealer.dealer_cpu_ns + dealer.apart_cpu_ns;
     r->cpu_ns = cpu_ns > other ? cpu_ns - other : 0;
     r->peak_live_bytes = tcm_load_acquire(&dealer.crew.progress.peak_bytes);
     r->end_live_bytes = tcm_load_acquire(&dealer.crew.progress.live_bytes);
