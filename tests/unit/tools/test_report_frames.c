@@ -104,6 +104,7 @@ static void modules(void) {
         {"/usr/lib/libpython3.11.so.1.0", true, SYSTEM},
         {"/usr/bin/perl", true, SYSTEM},
         {"/home/u/pythonic.so", true, USER},
+        {"/v/lib/python3.11/lib-dynload/_lzma.so", true, SYSTEM},
         {"/v/lib/python3.11/site-packages/numpy/core/x.so", true, PACKAGE},
     };
     for (size_t i = 0; i < TCM_ARRAY_SIZE(of); i++) {

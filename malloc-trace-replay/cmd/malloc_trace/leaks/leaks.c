@@ -126,7 +126,7 @@ static void find_last_trace(struct command *c) {
 /* Runs and records the command. False: it was not recorded, or not found, a
    message was printed, and C->status is set. */
 static bool record_command(struct command *c) {
-    char self[PATH_MAX], text[256];
+    char self[PATH_MAX], sites[64], text[256];
     char **all;
     struct tool_child_end end;
     size_t count = 0, n = 0;
@@ -138,15 +138,10 @@ static bool record_command(struct command *c) {
     else
         snprintf(c->trace, sizeof(c->trace), "%.*s/trace%s", PATH_MAX - 16,
                  c->folder, mtf_compress_available() ? ".lz4" : "");
-    const char *const words[] = {"malloc-trace",
-                                 "record",
-                                 "--quiet",
-                                 "-o",
-                                 c->trace,
-                                 "--sites",
-                                 c->sites == NULL ? sites_of(c->argv[0])
-                                                  : c->sites,
-                                 "--"};
+    snprintf(sites, sizeof(sites), "--sites=%s",
+             c->sites == NULL ? sites_of(c->argv[0]) : c->sites);
+    const char *const words[] = {"malloc-trace", "record", "--quiet", "-o",
+                                 c->trace,       sites,    "--"};
     while (c->argv[count] != NULL)
         count++;
     all = calloc(TCM_ARRAY_SIZE(words) + count + 1, sizeof(*all));

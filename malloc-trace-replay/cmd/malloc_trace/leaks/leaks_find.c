@@ -99,11 +99,15 @@ static const char *const kept[] = {
     "^g_param_spec_pool_",
     "^g_signal_new",
     "^g_get_",
-    /* interpreters: memory for objects */
+    /* interpreters: memory for objects, and code that is loaded */
     "^Perl_more_sv$",
     "^Perl_more_bodies$",
+    "^Perl_yyparse$",
     "^heap_page_allocate",
     "^objspace_",
+    "^rb_require",
+    "^BEGIN$",
+    "^<frozen importlib",
     /* OpenSSL, fontconfig */
     "^OPENSSL_init",
     "^CRYPTO_THREAD_",

@@ -22,32 +22,33 @@ static void drop_every_other(struct leaks_series *s) {
     for (unsigned c = 0; c < s->columns; c++)
         s->calls[c] = s->calls[2 * c + 1];
     for (size_t i = 0; i < s->tallies; i++)
-        for (unsigned c = 0; c < s->columns; c++)
-            s->cell[i * LEAKS_COLUMNS + c] =
-                s->cell[i * LEAKS_COLUMNS + 2 * c + 1];
+        for (unsigned c = 0; s->cell[i] != NULL && c < LEAKS_COLUMNS; c++)
+            s->cell[i][c] =
+                c < s->columns ? s->cell[i][2 * c + 1] : (struct leaks_cell){0};
 }
 
 /* Adds a column of what is live in T. False: out of memory. */
 static bool add_column(struct leaks_series *s, const struct report_tallies *t) {
+    size_t known = s->tallies;
     if (s->columns == LEAKS_COLUMNS)
         drop_every_other(s);
     TCM_ASSERT(s->columns < LEAKS_COLUMNS);
-    if (s->tallies < t->count) {
-        size_t room = t->count + t->count / 2;
-        struct leaks_cell *cell =
-            realloc(s->cell, room * LEAKS_COLUMNS * sizeof(*cell));
-        if (cell == NULL)
-            return false;
-        s->cell = cell;
-        memset(cell + s->tallies * LEAKS_COLUMNS, 0,
-               (room - s->tallies) * LEAKS_COLUMNS * sizeof(*cell));
-        s->tallies = room;
-    }
+    if (!tool_array_reserve(&s->cell, &s->tallies, t->count + 1,
+                            sizeof(*s->cell)))
+        return false;
+    for (size_t i = known; i < s->tallies; i++)
+        s->cell[i] = NULL;
     s->calls[s->columns] = t->all.calls;
-    for (size_t i = 0; i < t->count; i++)
-        s->cell[i * LEAKS_COLUMNS + s->columns] = (struct leaks_cell){
-            (uint32_t)tcm_min_u64(t->tally[i].live, UINT32_MAX),
-            (float)t->tally[i].live_bytes};
+    for (size_t i = 0; i < t->count; i++) {
+        const struct report_tally *a = &t->tally[i];
+        if (a->live == 0)
+            continue;
+        if (s->cell[i] == NULL &&
+            (s->cell[i] = calloc(LEAKS_COLUMNS, sizeof(**s->cell))) == NULL)
+            return false;
+        s->cell[i][s->columns] = (struct leaks_cell){
+            (uint32_t)tcm_min_u64(a->live, UINT32_MAX), (float)a->live_bytes};
+    }
     s->columns++;
     return true;
 }
@@ -74,9 +75,15 @@ void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t) {
     t->options.next_sample = 1;
 }
 
+static void free_series(struct leaks_series *s) {
+    for (size_t i = 0; i < s->tallies; i++)
+        free(s->cell[i]);
+    free(s->cell);
+}
+
 void leaks_growth_fini(struct leaks_growth *g) {
-    free(g->samples.cell);
-    free(g->marks.cell);
+    free_series(&g->samples);
+    free_series(&g->marks);
     *g = (struct leaks_growth){0};
 }
 
@@ -93,7 +100,7 @@ static const struct leaks_series *series_of(const struct leaks_growth *g) {
 bool leaks_growth_can_tell(const struct leaks_growth *g) {
     const struct leaks_series *s = &g->samples;
     return leaks_growth_has_marks(g) ||
-           (s->columns != 0 && s->calls[s->columns - 1] >= LEAKS_COLUMNS);
+           (s->columns != 0 && s->calls[s->columns - 1] >= LEAKS_COLUMNS / 2);
 }
 
 /* Columns of S up to the one before a program may be ending. */
@@ -151,11 +158,10 @@ bool leaks_growth_find(const struct leaks_growth *g,
     if (sum == NULL)
         return false;
     for (size_t i = 0; i < t->count && i < s->tallies; i++)
-        for (unsigned c = 0; c < n; c++) {
+        for (unsigned c = 0; s->cell[i] != NULL && c < n; c++) {
             TCM_ASSERT(of_tally[i] < count);
-            sum[of_tally[i]][0][c] += s->cell[i * LEAKS_COLUMNS + c].blocks;
-            sum[of_tally[i]][1][c] +=
-                (double)s->cell[i * LEAKS_COLUMNS + c].bytes;
+            sum[of_tally[i]][0][c] += s->cell[i][c].blocks;
+            sum[of_tally[i]][1][c] += (double)s->cell[i][c].bytes;
         }
     for (size_t i = 0; i < count; i++)
         group[i] = judge_group(sum[i][0], sum[i][1], n, s == &g->marks);
@@ -167,10 +173,10 @@ struct leaks_group leaks_growth_of_tally(const struct leaks_growth *g, size_t i,
                                          const struct leaks_group *group) {
     const struct leaks_series *s = series_of(g);
     struct leaks_group more = {.from = group->from, .to = group->to};
-    if (group->blocks == 0 || i >= s->tallies)
+    if (group->blocks == 0 || i >= s->tallies || s->cell[i] == NULL)
         return more;
-    const struct leaks_cell *from = &s->cell[i * LEAKS_COLUMNS + group->from];
-    const struct leaks_cell *to = &s->cell[i * LEAKS_COLUMNS + group->to];
+    const struct leaks_cell *from = &s->cell[i][group->from];
+    const struct leaks_cell *to = &s->cell[i][group->to];
     if (to->blocks > from->blocks) {
         more.blocks = to->blocks - from->blocks;
         more.bytes = (uint64_t)fmaxf(to->bytes - from->bytes, 0);

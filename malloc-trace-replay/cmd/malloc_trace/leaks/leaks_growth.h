@@ -13,7 +13,8 @@
  * trace if it has two, else over the second half of the time since the group's
  * first block. A cache that was filled, or blocks that come and go, do not.
  *
- * Invariants: 512 bytes a tally, and again if the trace has marks.
+ * Invariants: 1 KiB for each tally that has live blocks at a sample, and again
+ * if the trace has marks.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_GROWTH_H
@@ -21,7 +22,7 @@
 
 #include "cmd/malloc_trace/report/report_tally.h"
 
-#define LEAKS_COLUMNS 64u
+#define LEAKS_COLUMNS 128u
 
 struct leaks_cell {
     uint32_t blocks;
@@ -29,8 +30,8 @@ struct leaks_cell {
 };
 
 struct leaks_series {
-    struct leaks_cell *cell; /* by tally, LEAKS_COLUMNS each */
-    size_t tallies;          /* room in CELL */
+    struct leaks_cell **cell; /* LEAKS_COLUMNS by tally; NULL: all 0 */
+    size_t tallies;           /* room in CELL */
     uint64_t calls[LEAKS_COLUMNS];
     unsigned columns;
     uint64_t step, skipped; /* each STEPth moment is a column */
@@ -53,7 +54,8 @@ void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t);
 void leaks_growth_fini(struct leaks_growth *g);
 /* True if growth is that over marks. */
 bool leaks_growth_has_marks(const struct leaks_growth *g);
-/* True if there were marks, or at least LEAKS_COLUMNS allocations, to tell. */
+/* True if there were marks, or at least LEAKS_COLUMNS / 2 allocations, to
+   tell. */
 bool leaks_growth_can_tell(const struct leaks_growth *g);
 /* Fills GROUP, an array of COUNT groups. OF_TALLY: number of the group, by
    index in T. False: out of memory. */

@@ -308,7 +308,9 @@ enum report_frame_class report_frame_class(const struct symbol_name *n,
         const char *slash = strrchr(n->module, '/');
         const char *base = slash == NULL ? n->module : slash + 1;
         if (BEGINS(base, system_modules) ||
-            (interpreted && is_interpreter(base)))
+            (interpreted && is_interpreter(base)) ||
+            (is_interpreter_library(n->module) &&
+             !CONTAINS(n->module, package_files)))
             return REPORT_FRAME_SYSTEM;
     }
     if ((n->function != NULL && is_system_function(n->function)) ||
