@@ -46,18 +46,22 @@ struct mtr_recorder;
  *   value         stored by, and when
  *   token         the thread that allocates the block and records that, before
  *                 malloc returns
- *   marked token  the thread that frees the block and records that, before the
- *                 block is put on a free list: the token with a highest byte of
- *                 0, which is one store of a byte on the fast path
+ *   marked token  the thread that frees the block and finds a token of this
+ *                 recording, before the block is put on a free list: the token
+ *                 with a highest byte of 0, which is one store of a byte on the
+ *                 fast path
  *   0             while a recording is on, a thread that allocates the block
  *                 without recording that, or frees it and finds a token of no
  *                 or an older recording
  *
- * Nobody else accesses the word, so plain loads and stores do: whatever passes
- * the block from one thread to another (the program, or the locks of the
- * allocator) orders them. A marked token is below all tokens, as 0 is. A word
- * with a marked token of this recording belongs to a block that is free,
- * because the next allocation replaces the mark.
+ * A realloc in place marks the word and stores the new token. Nobody else
+ * stores to the word of a block, so plain stores do: whatever passes the block
+ * from one thread to another (the program, or the locks of the allocator)
+ * orders them. Core zeroes the words of a span when it makes their table or
+ * gives it back. Loads by others (the census of blocks, the check of wrong
+ * frees) are relaxed. A marked token is below all tokens, as 0 is. A word with
+ * a marked token of this recording belongs to a block that is free, because
+ * the next allocation replaces the mark.
  */
 #define MTR_TOKEN_LIVE ((uint64_t)1 << 63)
 

@@ -129,7 +129,9 @@ int main(int argc, char **argv) {
     unsigned maps = mappings();
     run(count, &attr);
     usleep(20000);
-    tap_ok(resident_kib() <= kib + 1024 + count / 100,
+    /* While it is recorded, buffers that wait for a late saver are added, 1 MiB
+       at most (thread_life.sh), and stay resident. */
+    tap_ok(resident_kib() <= kib + 2048 + count / 100,
            "%u threads: resident memory does not grow (%zu, then %zu KiB)",
            count, kib, resident_kib());
     tap_ok(mappings() <= maps + 8, "nor do mappings (%u, then %u)", maps,

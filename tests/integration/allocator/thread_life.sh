@@ -10,7 +10,7 @@ under untraced tls_destructors
 if [ -e "$tracing" ]; then
     under quiet thread_life $((threads / 4))
     for program in thread_life tls_destructors; do
-        under recording $program $threads
+        TCMALLOC_TRACE_BUFFER_MB=1 under recording $program $threads
         [ ! -x "$postprocess" ] || [ -z "$python" ] ||
             check_trace "$program recording" "$work/$program.$suffix" 1000
     done
