@@ -4,6 +4,7 @@
 #include "cmd/replay/repeat.h"
 #include "cmd/replay/replay_report.h"
 #include "cmd/replay/run/clock_probe.h"
+#include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -100,6 +101,11 @@ static bool check_order(struct replay_options *o) {
         !order->clock) {
         (void)tool_usage_error(
             "--max-idle is for --speed, --clock=recorded or --think=recorded");
+        return false;
+    }
+    if (order->clock && !replay_clock_is_supported()) {
+        (void)tool_usage_error("--clock=recorded: not in this build, which has "
+                               "sanitizers or is for another processor");
         return false;
     }
     if (order->clock && (order->speed > 0 || order->spread)) {

@@ -23,6 +23,10 @@
 #include <sys/time.h>
 #include <time.h>
 
+__thread bool replay_makes_thread;
+
+#if TCM_SYSCALL_RAW
+
 #define SECOND 1000000000u
 /* Waits on objects of the C library are cut into slices of real time: a wake
    that comes between the registration of a wait and its sleep is lost, and the
@@ -78,7 +82,6 @@ static struct {
     struct replay_clock_account account;
 } line = {.soonest = UINT64_MAX};
 
-__thread bool replay_makes_thread;
 static __thread uint64_t own_ns; /* time of the line; 0: the common one */
 static __thread struct clock_thread *own_thread;
 
@@ -981,3 +984,43 @@ long syscall(long number, ...) {
     }
     return tcm_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
+
+bool replay_clock_is_supported(void) {
+    return true;
+}
+
+#else
+
+/* Sanitizers stand before the same functions, and the real clock is one of
+   them: such a build has no recorded clock. */
+
+bool replay_clock_is_supported(void) {
+    return false;
+}
+
+void replay_clock_lead(void) {
+}
+
+void replay_clock_settle(void) {
+}
+
+void replay_clock_advance(uint64_t ns) {
+    (void)ns;
+}
+
+void replay_clock_advance_thread(uint64_t ns) {
+    (void)ns;
+}
+
+uint64_t replay_clock_next_deadline(void) {
+    return UINT64_MAX;
+}
+
+void replay_clock_release(void) {
+}
+
+void replay_clock_tell(struct replay_clock_account *account) {
+    memset(account, 0, sizeof(*account));
+}
+
+#endif

@@ -68,6 +68,9 @@ static inline uint64_t replay_clock_place(const struct replay_batch *b,
     return b->due_ns + (words == 0 ? 0 : span * offset / words);
 }
 
+/* False in builds with sanitizers and on processors for which the real clock is
+   one of the functions above: then no other function here does anything. */
+bool replay_clock_is_supported(void);
 /* Leads the clock from now on: it stands until replay_clock_advance. */
 void replay_clock_lead(void);
 /* True while the calling thread makes a thread of the replay, not of the
