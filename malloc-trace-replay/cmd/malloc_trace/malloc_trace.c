@@ -103,10 +103,11 @@ int main(int argc, char **argv) {
         .notes = "'malloc-trace help COMMAND' describes a command.",
         .stop_at_operand = true};
     struct tool_opts o;
-    for (size_t i = 0; i < COMMANDS; i++) {
-        opts[i + 1].value = commands[i].name;
-        opts[i + 1].help = commands[i].help;
-    }
+    struct tool_opt *row = opts;
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (commands[i].help != NULL)
+            *++row = (struct tool_opt){.value = commands[i].name,
+                                       .help = commands[i].help};
     tool_begin("malloc-trace");
     if (!tool_opts_parse(&o, &command, argc, argv))
         return tool_end(o.status);
