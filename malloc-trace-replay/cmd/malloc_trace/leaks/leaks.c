@@ -394,19 +394,8 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
    Returns an enum tool_status; a message was printed. */
 static int read_lists(struct run *r) {
     static regex_t match[SKIPS];
-    char text[160];
     r->skip.match = match;
-    for (size_t i = 0; i < r->skips.count; i++) {
-        int error =
-            regcomp(&match[i], r->skip_text[i], REG_EXTENDED | REG_NOSUB);
-        if (error != 0) {
-            regerror(error, &match[i], text, sizeof(text));
-            return tool_usage_error("--skip: \"%s\": %s", r->skip_text[i],
-                                    text);
-        }
-        r->skip.count++;
-    }
-    int status = TOOL_OK;
+    int status = report_skip_compile(&r->skip, r->skip_text, r->skips.count);
     for (size_t i = 0; status == TOOL_OK && i < r->suppression_files.count; i++)
         status =
             report_suppressions_read(&r->suppressions, r->suppression_file[i]);

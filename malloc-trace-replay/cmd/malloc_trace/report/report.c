@@ -771,18 +771,10 @@ static int run(struct report *r) {
 /* Compiles the expressions of --skip. Returns an enum tool_status. */
 static int compile_skips(struct report *r) {
     static regex_t match[SKIPS];
-    char text[160];
     r->skip.match = match;
-    for (size_t i = 0; i < r->skips.count; i++) {
-        int error =
-            regcomp(&match[i], r->skip_text[i], REG_EXTENDED | REG_NOSUB);
-        if (error != 0) {
-            regerror(error, &match[i], text, sizeof(text));
-            return tool_usage_error("--skip: \"%s\": %s", r->skip_text[i],
-                                    text);
-        }
-        r->skip.count++;
-    }
+    int status = report_skip_compile(&r->skip, r->skip_text, r->skips.count);
+    if (status != TOOL_OK)
+        return status;
     if (r->skip.off && r->skip.count != 0)
         return tool_usage_error("--skip and --no-skip exclude each other");
     return TOOL_OK;
