@@ -489,9 +489,10 @@ int timespec_get(struct timespec *ts, int base) {
 
 /* --- Sleeping ------------------------------------------------------------- */
 
-/* Sleeps until DEADLINE_NS of the line. Returns 0, or EINTR. */
+/* Sleeps until DEADLINE_NS of the line. Returns 0, or EINTR; errno stays. */
 static int sleep_until(uint64_t deadline_ns) {
     struct clock_wait w;
+    int before = errno;
     uint64_t slice = SLICE_MOST_NS;
     int error = 0;
     wait_begin(&w, deadline_ns, WAIT_WORD, NULL);
@@ -505,6 +506,7 @@ static int sleep_until(uint64_t deadline_ns) {
             error = EINTR;
     }
     wait_end(&w);
+    errno = before;
     pthread_testcancel();
     return error;
 }
@@ -514,10 +516,8 @@ static int sleep_until(uint64_t deadline_ns) {
 static int sleep_for(const struct timespec *span, struct timespec *rest) {
     if (!is_valid(span) || span->tv_sec < 0)
         return EINVAL;
-    int before = errno;
     uint64_t deadline = deadline_in(span_ns(span));
     int error = sleep_until(deadline);
-    errno = before;
     if (error == EINTR && rest != NULL) {
         uint64_t now = line_now();
         *rest = timespec_of(deadline > now ? deadline - now : 0);
@@ -550,10 +550,7 @@ int clock_nanosleep(clockid_t id, int flags, const struct timespec *ts,
         return sleep_for(ts, rest);
     if (!is_valid(ts))
         return EINVAL;
-    int before = errno;
-    int error = sleep_until(deadline_at(id, ts));
-    errno = before;
-    return error;
+    return sleep_until(deadline_at(id, ts));
 }
 
 int usleep(useconds_t us) {
