@@ -6,6 +6,7 @@
  *     --PID-- NAME(SIZE) = POINTER
  *     --PID-- calloc(NUMBER,SIZE) = POINTER
  *     --PID-- memalign(al ALIGNMENT, size SIZE) = POINTER
+ *     --PID-- posix_memalign(al ALIGNMENT, size SIZE)    then " = POINTER"
  *     --PID-- realloc(POINTER,SIZE) = POINTER
  *     --PID-- realloc(0x0,SIZE)malloc(SIZE) = POINTER
  *     --PID-- realloc(POINTER,0)free(POINTER)    then a line " = 0"
@@ -22,8 +23,10 @@
 
 struct state {
     struct format_processes processes;
-    uint64_t
-        freed_by; /* process of a realloc to 0 whose " = 0" follows, or 0 */
+    /* A call whose result is in a later line of its process, if there is one:
+       its call is 0 in a realloc to 0, whose result tells nothing. */
+    struct format_event request;
+    uint64_t requested_by; /* process, or 0 */
 };
 
 /* Takes DAYS:HOURS:MINUTES:SECONDS.MILLISECONDS. */
@@ -84,6 +87,12 @@ static bool scan_request(const char **p, const char *end,
     return format_scan_char(p, end, ')');
 }
 
+/* Takes " = POINTER", the block of E. */
+static bool scan_result(const char **p, const char *end,
+                        struct format_event *e) {
+    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+}
+
 /* Takes the end of a realloc, behind "realloc(POINTER,SIZE)". */
 static bool scan_realloc(const char **p, const char *end,
                          struct format_event *e, bool *frees) {
@@ -96,13 +105,13 @@ static bool scan_realloc(const char **p, const char *end,
         !(format_scan_u64(p, end, &again) && again == e->size &&
           format_scan_char(p, end, ')')))
         return false;
-    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+    return scan_result(p, end, e);
 }
 
-/* Takes the arguments and the result of E->call. *FREES: of a realloc to 0,
-   whose result is in a line of its own. */
+/* Takes the arguments and the result of E->call. *FREES: a realloc to 0, whose
+   result is in a line of its own. *SPLIT: an allocation of which that is so. */
 static bool scan_call(const char **p, const char *end, struct format_event *e,
-                      bool *frees) {
+                      bool *frees, bool *split) {
     uint64_t number;
     e->kind = FORMAT_ALLOC;
     if (!format_scan_char(p, end, '('))
@@ -128,34 +137,66 @@ static bool scan_call(const char **p, const char *end, struct format_event *e,
     } else if (!scan_request(p, end, e)) {
         return false;
     }
-    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+    /* valgrind 3.24 breaks the line of posix_memalign here, and prints
+       no result where it refuses the alignment. */
+    *split = e->call == MTF_CALL_POSIX_MEMALIGN && *p == end;
+    return *split || scan_result(p, end, e);
+}
+
+/* Reads a result in a line of its own, behind "--PID--". */
+static enum format_result read_result(struct state *s, uint64_t pid,
+                                      const char *p, const char *end,
+                                      struct format_event *e,
+                                      const char **why) {
+    bool requested = s->requested_by == pid;
+    *why = "result without a call";
+    if (!requested)
+        return FORMAT_BAD;
+    s->requested_by = 0;
+    if (s->request.call == 0)
+        return FORMAT_NOTHING;
+    *e = s->request;
+    return scan_result(&p, end, e) && p == end ? FORMAT_EVENT : FORMAT_BAD;
+}
+
+/* Reads a call, behind "--PID--". */
+static enum format_result read_call(struct state *s, uint64_t pid,
+                                    const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    bool frees = false, split = false;
+    e->call = format_scan_call(&p, end);
+    if (e->call == 0 || p == end || *p != '(')
+        return FORMAT_NOTHING; /* of -v */
+    *why = "unreadable call, or two in one line";
+    if (s->requested_by == pid)
+        s->requested_by = 0;
+    if (!scan_call(&p, end, e, &frees, &split) || p != end)
+        return FORMAT_BAD;
+    e->thread = pid;
+    e->flags |= FORMAT_THREADED;
+    if (frees || split) {
+        s->requested_by = pid;
+        s->request = *e;
+        if (frees)
+            s->request.call = 0;
+    }
+    return split ? FORMAT_NOTHING : FORMAT_EVENT;
 }
 
 static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
     uint64_t pid;
-    bool frees = false;
     *why = "not a line of valgrind";
     if (format_scan_text(&p, end, "==") || format_scan_text(&p, end, "**"))
         return FORMAT_NOTHING;
     if (!scan_columns(&p, end, &pid, e))
         return FORMAT_BAD;
-    if (format_scan_text(&p, end, " = ")) {
-        *why = "result without a call";
-        bool expected = s->freed_by == pid;
-        s->freed_by = 0;
-        return expected ? FORMAT_NOTHING : FORMAT_BAD;
-    }
-    e->call = format_scan_call(&p, end);
-    if (e->call == 0 || p == end || *p != '(')
-        return FORMAT_NOTHING; /* of -v */
-    *why = "unreadable call, or two in one line";
-    if (!scan_call(&p, end, e, &frees) || p != end)
-        return FORMAT_BAD;
-    s->freed_by = frees ? pid : 0;
-    e->thread = pid;
-    e->flags |= FORMAT_THREADED;
+    bool result = end - p >= 3 && memcmp(p, " = ", 3) == 0;
+    enum format_result r = result ? read_result(s, pid, p, end, e, why)
+                                  : read_call(s, pid, p, end, e, why);
+    if (r != FORMAT_EVENT)
+        return r;
     *why = "address of more than 48 bits, or more than 65536 processes";
     return format_processes_tag(&s->processes, pid, e) ? FORMAT_EVENT
                                                        : FORMAT_BAD;
