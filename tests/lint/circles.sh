@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # No circles: no header includes itself, by whatever way, and no objects of the
 # build call each other in a circle.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 need_command nm
 need_command tsort
 
@@ -27,8 +27,8 @@ include_circle() {
 # "D file symbol" and "U file symbol" of all objects; the objects that a source
 # has in several programs are one.
 object_symbols() {
-    (cd "$top_builddir" && find src malloc-trace-replay -name '*.o' \
-        -exec nm -A {} +) 2>/dev/null | awk '
+    objects src malloc-trace-replay |
+        (cd "$top_builddir" && xargs nm -A 2>/dev/null) | awk '
         {
             colon = index($0, ".o:")
             file = substr($0, 1, colon - 1)
@@ -66,6 +66,12 @@ cat "$top_srcdir"/src/exports/*.sym | tr ';{}' '\n' | tr -d ' \t' |
 object_symbols >symbols
 grep -q '^D src/core/heap ' symbols && grep -q '^U src/api/malloc ' symbols
 result "the build has objects" $?
+
+mkdir -p built/src/base/.libs
+: >built/src/base/.libs/libx_la-lock.o
+: >built/src/base/.libs/libx_la-removed.o
+is "an object whose source was removed does not count" \
+    "$(top_builddir=$work/built && objects src)" src/base/.libs/libx_la-lock.o
 
 clean include_circle "headers include each other in no circle"
 clean call_circle "objects call each other in no circle"

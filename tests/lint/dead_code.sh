@@ -3,19 +3,20 @@
 # No global function that is not used: each one that an object of the build
 # defines is referenced by another object, exported, or named by another source
 # (code of another configuration, an inline function, text of the assembler).
-. "$top_srcdir/tests/lint/lint.sh"
+# The names of those of the library have the prefix of their layer.
+. "$top_srcdir/tests/lib/lint.sh"
 need_command nm
 [ -e "$minimal" ] || skip_all "no shared library in this build"
 
-# objects FOLDER...: the symbols of the objects of these folders.
-objects() {
-    (cd "$top_builddir" && find "$@" -name '*.o' -exec nm {} + 2>/dev/null)
+# symbols FOLDER...: the symbols of the objects of these folders.
+symbols() {
+    objects "$@" | (cd "$top_builddir" && xargs nm 2>/dev/null)
 }
 # Names of the renamed build aside.
-objects src malloc-trace-replay |
+symbols src malloc-trace-replay |
     awk '$2 == "T" && $3 != "main" && $3 !~ /^tcmtest_/ { print $3 }' |
     sort -u >defined
-objects src malloc-trace-replay tests bench |
+symbols src malloc-trace-replay tests bench |
     awk '$1 == "U" { print $2 }' | sort -u >referenced
 # The libraries' functions, and those of replay that stand before the C library's.
 {
@@ -64,9 +65,23 @@ dead_functions() {
     unused "$PWD/candidates"
 }
 
+# Functions and variables of src whose names lack the prefix of their layer,
+# from pairs of prefix and name. The renamed build has tcmtest_ before what is
+# exported.
+for layer in base:tcm core:tcm api:tcm traceformat:mtf sites:mts tracer:mtr; do
+    symbols "src/${layer%:*}" | awk -v prefix="${layer#*:}" '
+        $2 ~ /^[TDBR]$/ && $3 !~ /^tcmtest_/ { print prefix, $3 }'
+done | sort -u >named
+unprefixed() {
+    awk '$2 !~ "^" $1 "_" { print $2 }' named | sort -u | comm -23 - exported
+}
+
 [ -s defined ] && [ -s referenced ]
 result "the build has objects" $?
 clean dead_functions "global functions are used by others"
 echo tcm_planted >>defined
 is "finds one that is not" "$(dead_functions | grep -cx tcm_planted)" 1
+clean unprefixed "global names of src have the prefix of their layer"
+echo "mtf planted" >>named
+is "finds one that has not" "$(unprefixed)" planted
 tap_end

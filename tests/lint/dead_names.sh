@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Comments and documents name no source file that does not exist, and link to
 # no document that does not; the picture in architecture.md is the tree.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 documents() {
     list '*.md'

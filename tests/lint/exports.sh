@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Both libraries export what src/exports lists and nothing else, need only the C
 # library, keep their thread-local storage small, and have no lazy binding.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 need_command readelf
 [ -e "$minimal" ] || skip_all "no shared library in this build"
 

@@ -3,7 +3,7 @@
 # C and C++ sources are as clang-format leaves them; no file has tabs where
 # they do not belong, blanks at line ends, lines or files that are too long; the
 # lists of sources in module.am are sorted.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 sources() {
     list '*.c' '*.h' '*.cc' |

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The tables of numbers in the documents of both formats say what the headers
 # say: the same numbers with the same names, and a meaning for each.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 trace_event=src/traceformat/trace_event.h
 raw_layout=src/traceformat/raw_layout.h

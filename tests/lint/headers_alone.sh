@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each header compiles alone, in each build that it is meant for, and its guard
 # has the name of its path. The public ones are C99 and C++11 too.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 run ${CC:-cc} --version || skip_all "no compiler here"
 lz4=$([ "${TCM_HAVE_LZ4:-no}" = yes ] && echo 1 || echo 0)

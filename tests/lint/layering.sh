@@ -3,7 +3,7 @@
 # A folder includes only from the folders below it; the kernel is asked for
 # memory in one place, memory orders are named in one place, and src/ has no
 # malloc and no stdio.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 # bad_includes FOLDER ALLOWED...: "file: include" for each quoted include from
 # a file of FOLDER that is not of an allowed folder or file.

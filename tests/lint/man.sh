@@ -3,7 +3,7 @@
 # Every program has a man page with all its options and no others, each page
 # is free of formatting errors, and every environment variable that the sources
 # read is described.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 pages=$top_srcdir/doc/man
 

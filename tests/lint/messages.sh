@@ -3,7 +3,7 @@
 # Every line that the recorder says, every notice that it writes into a trace,
 # every refusal of the control socket and every variable of it is explained in
 # doc/tracing.md, and what is explained there is said.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 page() { tr "\n" " " <"$top_srcdir/doc/tracing.md" | tr -s " "; }
 

@@ -3,7 +3,7 @@
 # The recipes of CONTRIBUTING.md, walked through with the example that each of
 # them follows: the files and functions that they name exist, the example stands
 # in each file that they name, and in no other.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 recipes=$top_srcdir/CONTRIBUTING.md
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Shell scripts parse under a plain shell, and shellcheck has nothing to say; the
 # harness fails a test that calls what does not exist, or checks nothing.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 scripts() {
     list '*.sh' | grep -Ev '^(build-aux/|libtool)'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Every source file names its license in its first lines, and it is COPYING's.
-. "$top_srcdir/tests/lint/lint.sh"
+. "$top_srcdir/tests/lib/lint.sh"
 
 unlicensed() {
     # shellcheck disable=SC2046

@@ -27,6 +27,35 @@ list() {
     ) | sort -u
 }
 
+# objects FOLDER...: the objects under these folders of the build whose source
+# is in the tree, or is made by the build; an object stays behind when its source
+# is removed or renamed. The name of an object is that of its source, behind
+# that of its program and a hyphen if it has flags of its own.
+objects() {
+    list '*.c' '*.cc' >"$work/tree_sources"
+    (cd "$top_builddir" && find "$@" -name '*.c') >"$work/built_sources"
+    (cd "$top_builddir" && find "$@" -name '*.o') |
+        awk -v tree="$work/tree_sources" -v built="$work/built_sources" '
+        BEGIN {
+            while ((getline name < tree) > 0 || (getline name < built) > 0) {
+                sub(/\.cc?$/, "", name)
+                source[name] = 1
+            }
+        }
+        {
+            name = $0
+            sub(/\.o$/, "", name)
+            sub(/\.libs\//, "", name)
+            folder = file = name
+            sub(/[^\/]*$/, "", folder)
+            sub(/.*\//, "", file)
+            while (!(folder file in source) && sub(/^[^-]*-/, "", file))
+                continue
+            if (folder file in source)
+                print
+        }'
+}
+
 # plant FILE TEXT: makes $tree a copy of the sources in which FILE has a line
 # more. Call unplant after. There is one copy for all of a test.
 plant() {
