@@ -8,8 +8,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "common/main.h"
-#include "trace/check.h"
 #include "trace/ops.h"
+#include "trace/trace_check.h"
 #include "traceformat/raw_codec.h"
 
 #include <inttypes.h>

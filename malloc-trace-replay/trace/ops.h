@@ -2,7 +2,7 @@
 /*
  * Reads a processed trace as ready operations: info, dump, replay and report
  * read traces this way. With a `tell`, it also checks the parts of the trace
- * against each other (trace/check.h).
+ * against each other (trace/trace_check.h).
  *
  *     tool_ops_init(o, in, tell, ctx);
  *     for (;;) {
@@ -28,7 +28,7 @@
 #define TOOL_TRACE_OPS_H
 
 #include "common/input.h"
-#include "trace/check.h"
+#include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
 
 /* Most operations that one item has: they fit the first-level cache. */

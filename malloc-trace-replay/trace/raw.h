@@ -26,7 +26,7 @@
 #include "base/compiler.h"
 #include "common/collections.h"
 #include "common/input.h"
-#include "trace/check.h"
+#include "trace/trace_check.h"
 #include "traceformat/raw_reader.h"
 #include "traceformat/site_codec.h"
 

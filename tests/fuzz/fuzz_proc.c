@@ -7,10 +7,10 @@
  * once, whatever it says.
  */
 #include "cmd/replay/feed/translate.h"
-#include "trace/check.h"
 #include "memory_source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
+#include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/trace_event.h"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A folder includes only from the folders below it; the kernel is asked for
 # memory in one place, memory orders are named in one place, and src/ has no
-# malloc and no stdio.
+# malloc and no stdio. No two sources have one name.
 . "$top_srcdir/tests/lib/lint.sh"
 
 # bad_includes FOLDER ALLOWED...: "file: include" for each quoted include from
@@ -116,7 +116,7 @@ program_includes() {
         [ "$command" != leaks ] || also=cmd/malloc_trace/report
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/malloc_trace/$command" $below \
-            "cmd/malloc_trace/$command" cmd/malloc_trace/malloc_trace.h $also
+            "cmd/malloc_trace/$command" cmd/malloc_trace/subcommands.h $also
     done
 }
 # Public headers may be included from the system's place only by users.
@@ -195,6 +195,12 @@ opens_for_writing() {
         malloc-trace-replay |
         grep -vE '^malloc-trace-replay/(common/files|pages/page)\.c:|"re"\)|"/(dev/null|proc/self/clear_refs)"')
 }
+# A name tells the source in messages, comments and searches.
+equal_names() {
+    list '*.[ch]' | grep -E '^(src|malloc-trace-replay)/' | awk -F / '
+        $NF in first { print $0 ": its name is that of " first[$NF] }
+        { first[$NF] = $0 }'
+}
 # The allocator's own definitions live in api.
 malloc_calls() {
     for folder in base traceformat core sites tracer; do
@@ -229,6 +235,7 @@ clean memory_orders "only atomic.h names memory orders"
 clean stdio_calls "no stdio and no locale in src"
 clean malloc_calls "no malloc below api"
 clean opens_for_writing "outputs are opened by common/files.h"
+clean equal_names "no two sources have one name"
 
 catches core_includes "core including tracer" src/core/planted.c \
     '#include "tracer/tracer.h"'
@@ -246,7 +253,7 @@ catches program_includes "a program including core" \
     malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
 catches program_includes "a program including another" \
     malloc-trace-replay/cmd/replay/planted.c \
-    '#include "cmd/malloc_trace/malloc_trace.h"'
+    '#include "cmd/malloc_trace/subcommands.h"'
 catches program_includes "what feeds a replay including what runs it" \
     malloc-trace-replay/cmd/replay/feed/planted.c \
     '#include "cmd/replay/run/exec.h"'
@@ -274,7 +281,7 @@ catches open_includes "what opens including a program" \
     malloc-trace-replay/open/planted.c '#include "cmd/replay/feed/ring.h"'
 catches symbols_includes "names of addresses including a program" \
     malloc-trace-replay/symbols/planted.c \
-    '#include "cmd/malloc_trace/malloc_trace.h"'
+    '#include "cmd/malloc_trace/subcommands.h"'
 catches formats_includes "a format including model" \
     malloc-trace-replay/formats/planted.c '#include "model/info_live.h"'
 catches angle_includes "angle brackets around an own header" \
@@ -299,5 +306,7 @@ catches opens_for_writing "a stream for writing" \
 catches opens_for_writing "a file made by hand" \
     malloc-trace-replay/cmd/replay/planted.c \
     '    fd = open(name, O_WRONLY | O_CREAT, 0666);'
+catches equal_names "a name that another source has" \
+    malloc-trace-replay/trace/lock.c 'int x;'
 catches malloc_calls "malloc" src/tracer/planted.c '    p = malloc(8);'
 tap_end

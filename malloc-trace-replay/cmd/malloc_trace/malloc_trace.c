@@ -2,7 +2,7 @@
 /*
  * malloc-trace: runs a subcommand.
  */
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 
 #include "common/main.h"
 #include "common/opts.h"

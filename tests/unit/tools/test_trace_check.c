@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checks of processed traces (trace/check.h) find nothing wrong in what the
+ * The checks of processed traces (trace/trace_check.h) find nothing wrong in what the
  * writer makes, also in long traces, whose index has only some of their blocks.
  */
 #include "malloc-trace-replay/trace/ops.h"

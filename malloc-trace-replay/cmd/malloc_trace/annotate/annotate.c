@@ -5,7 +5,7 @@
  */
 #include "base/bits.h"
 #include "base/check.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"

@@ -14,7 +14,7 @@
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"

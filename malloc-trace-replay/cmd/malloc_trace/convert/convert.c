@@ -4,7 +4,7 @@
  * other programs, and traces of other programs of either.
  */
 #include "base/check.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"

@@ -3,7 +3,7 @@
  * malloc-trace ctl: controls the recording of a running process.
  */
 #include "base/check.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/control_client.h"
 #include "common/files.h"
 #include "common/json.h"

@@ -3,7 +3,7 @@
  * malloc-trace dump: one line for each event of a trace, for people and grep.
  */
 #include "cmd/malloc_trace/dump/dump_lines.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"

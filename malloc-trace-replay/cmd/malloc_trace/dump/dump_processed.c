@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "common/main.h"
-#include "trace/check.h"
 #include "trace/ops.h"
+#include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
 #include "traceformat/trace_event.h"

@@ -3,7 +3,7 @@
  * malloc-trace info: facts of raw traces, spools and processed traces.
  */
 #include "cmd/malloc_trace/info/info_print.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"

@@ -8,7 +8,7 @@
  * child, which passes on its output, its status and the terminal's signals.
  */
 #include "cmd/malloc_trace/leaks/leaks_find.h"
-#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
 #include "common/collections.h"
 #include "common/files.h"

@@ -14,9 +14,9 @@
  */
 #include "base/check.h"
 #include "base/clock.h"
-#include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record/record_program.h"
 #include "cmd/malloc_trace/record/record_report.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
 #include "common/control_client.h"
 #include "common/files.h"

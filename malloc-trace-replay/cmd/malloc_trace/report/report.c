@@ -3,12 +3,12 @@
  * malloc-trace report: places of a program that allocate, how much, for how
  * long, and what is still live.
  */
-#include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/report/report_errors.h"
 #include "cmd/malloc_trace/report/report_export.h"
 #include "cmd/malloc_trace/report/report_page.h"
 #include "cmd/malloc_trace/report/report_print.h"
 #include "cmd/malloc_trace/report/report_serve.h"
+#include "cmd/malloc_trace/subcommands.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"

@@ -10,8 +10,8 @@
 #include "common/stop.h"
 #include "common/text.h"
 #include "open/trace_open.h"
-#include "trace/check.h"
 #include "trace/ops.h"
+#include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
 
 #include <errno.h>

@@ -22,8 +22,8 @@
 #include "cmd/replay/feed/recorded.h"
 #include "cmd/replay/feed/ring.h"
 #include "common/collections.h"
-#include "trace/check.h"
 #include "trace/ops.h"
+#include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
 
 /* Recorded threads, and the indices of their thread caches: small numbers from

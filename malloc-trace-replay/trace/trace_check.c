@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "trace/check.h"
+#include "trace/trace_check.h"
 
 #include "base/check.h"
 #include "common/collections.h"

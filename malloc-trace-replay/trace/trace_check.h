@@ -13,8 +13,8 @@
  * slots that it leaves free; memory is bounded by the number of slots.
  * Threads: none shared.
  */
-#ifndef TOOL_TRACE_CHECK_H
-#define TOOL_TRACE_CHECK_H
+#ifndef TOOL_TRACE_TRACE_CHECK_H
+#define TOOL_TRACE_TRACE_CHECK_H
 
 #include "traceformat/proc_reader.h"
 

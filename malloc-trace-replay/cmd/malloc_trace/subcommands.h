@@ -4,8 +4,8 @@
  * name, and returns the exit status. The caller has called tool_begin with
  * "malloc-trace NAME".
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
-#define TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
+#ifndef TOOL_CMD_MALLOC_TRACE_SUBCOMMANDS_H
+#define TOOL_CMD_MALLOC_TRACE_SUBCOMMANDS_H
 
 int cmd_compare(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
