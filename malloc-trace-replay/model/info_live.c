@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "model/info_live.h"
+#include "model/info.h"
 
 #include "base/bits.h"
 #include "base/check.h"

@@ -9,7 +9,7 @@
  * token, too. Either may end first in the file, so these pairs of tokens are
  * kept until the whole trace is read.
  */
-#include "sort/present.h"
+#include "sort/emit.h"
 
 #include "base/compiler.h"
 #include "common/stop.h"

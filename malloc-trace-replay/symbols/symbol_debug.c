@@ -5,7 +5,7 @@
  * first look-up in it: the ranges of its functions, inlined ones too, become a
  * sorted list of addresses from which on another function is the innermost.
  */
-#include "symbols/symbol_debug.h"
+#include "symbols/symbol_modules.h"
 
 #include "base/bits.h"
 #include "base/check.h"

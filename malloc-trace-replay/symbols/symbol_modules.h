@@ -11,7 +11,19 @@
 #define TOOL_SYMBOLS_SYMBOL_MODULES_H
 
 #include "model/sites.h"
-#include "symbols/symbol_debug.h"
+
+/* Most frames at one address: functions inlined into each other. */
+#define SYMBOL_DEPTH 64u
+
+/* A function that runs, and the line that it has reached. */
+struct symbol_frame {
+    const char *function; /* the linker's name if that is C++ or Rust; NULL:
+                             not known */
+    const char *file;     /* NULL: not known */
+    unsigned line;        /* 0: not known */
+};
+
+/* --- Modules -------------------------------------------------------------- */
 
 struct symbol_modules;
 
@@ -26,5 +38,20 @@ void symbol_modules_free(struct symbol_modules *m);
 unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
                              uint64_t offset,
                              struct symbol_frame frame[SYMBOL_DEPTH]);
+
+/* --- Debug information ---------------------------------------------------- */
+
+/* Functions and lines of one file's debug information (DWARF), by address. */
+
+struct Dwarf; /* libdw's */
+struct symbol_debug;
+
+/* DWARF stays the caller's and outlives the index. NULL: out of memory. */
+struct symbol_debug *symbol_debug_new(struct Dwarf *dwarf);
+void symbol_debug_free(struct symbol_debug *x);
+/* Fills FRAME, innermost function first; returns the number of frames, 0 if
+   nothing is known of ADDRESS. Texts belong to DWARF. */
+unsigned symbol_debug_find(struct symbol_debug *x, uint64_t address,
+                           struct symbol_frame frame[SYMBOL_DEPTH]);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "common/collections.h"
+#include "traceformat/proc_reader.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 

@@ -16,7 +16,7 @@
 #ifndef TOOL_TRACE_TRACE_CHECK_H
 #define TOOL_TRACE_TRACE_CHECK_H
 
-#include "traceformat/proc_reader.h"
+#include "traceformat/proc_decode.h"
 
 /* OFFSET: of the block in the trace. */
 typedef void (*tool_check_tell)(void *ctx, uint64_t offset, const char *text);

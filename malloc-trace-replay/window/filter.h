@@ -17,7 +17,7 @@
 
 #include "common/collections.h"
 #include "trace/ops.h"
-#include "traceformat/proc_reader.h"
+#include "traceformat/proc_decode.h"
 #include "traceformat/proc_writer.h"
 #include "traceformat/site_codec.h"
 #include "window/filter_options.h"

@@ -283,7 +283,7 @@ catches symbols_includes "names of addresses including a program" \
     malloc-trace-replay/symbols/planted.c \
     '#include "cmd/malloc_trace/subcommands.h"'
 catches formats_includes "a format including model" \
-    malloc-trace-replay/formats/planted.c '#include "model/info_live.h"'
+    malloc-trace-replay/formats/planted.c '#include "model/info.h"'
 catches angle_includes "angle brackets around an own header" \
     src/core/planted.c '#include <core/heap.h>'
 catches process_calls "a fork of a tool" \

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/linux/os_perf.h"
+
+#include "base/linux/os_file.h"
 #include "base/linux/os_syscall.h"
 
 #include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+/* --- Counters ------------------------------------------------------------- */
 
 int tcm_os_perf_open(enum tcm_os_perf event) {
     static const struct {
@@ -49,5 +55,28 @@ bool tcm_os_perf_read(int fd, uint64_t *count) {
     *count = v[1] == v[2]
                  ? v[0]
                  : (uint64_t)((double)v[0] * (double)v[1] / (double)v[2]);
+    return true;
+}
+
+/* --- Time of the machine -------------------------------------------------- */
+
+/* Columns of the line "cpu" of /proc/stat. */
+enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, COLUMNS };
+
+bool tcm_os_processor_time(struct tcm_processor_time *t) {
+    char text[512];
+    uint64_t ticks[COLUMNS];
+    long rate = sysconf(_SC_CLK_TCK);
+    *t = (struct tcm_processor_time){0};
+    if (tcm_io_read_file("/proc/stat", text, sizeof(text)) <= 0 ||
+        strncmp(text, "cpu ", 4) != 0 || rate <= 0)
+        return false;
+    char *at = text + 4;
+    for (unsigned i = 0; i < COLUMNS; i++)
+        ticks[i] = strtoull(at, &at, 10);
+    uint64_t tick_ns = 1000000000u / (uint64_t)rate;
+    t->busy_ns = tick_ns * (ticks[USER] + ticks[NICE] + ticks[SYSTEM] +
+                            ticks[IRQ] + ticks[SOFTIRQ]);
+    t->stolen_ns = tick_ns * ticks[STEAL];
     return true;
 }

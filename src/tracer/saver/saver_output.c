@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tracer/saver/saver_output.h"
+#include "tracer/saver/saver_parts.h"
 
 #include "base/bits.h"
 #include "base/check.h"

@@ -2,7 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_machine.h"
 
 #include "base/clock.h"
-#include "common/processor_time.h"
+#include "base/linux/os_perf.h"
 
 #include <gnu/libc-version.h>
 #include <stdarg.h>
@@ -105,9 +105,9 @@ static double processor_seconds(int target) {
 }
 
 void compare_machine_load(struct compare_machine_load *l) {
-    struct tool_processor_time all;
+    struct tcm_processor_time all;
     memset(l, 0, sizeof(*l));
-    if (tool_processor_time(&all)) {
+    if (tcm_os_processor_time(&all)) {
         l->busy_s = (double)all.busy_ns / 1e9;
         l->steal_s = (double)all.stolen_ns / 1e9;
     }

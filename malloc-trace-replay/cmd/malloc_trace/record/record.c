@@ -14,8 +14,7 @@
  */
 #include "base/check.h"
 #include "base/clock.h"
-#include "cmd/malloc_trace/record/record_program.h"
-#include "cmd/malloc_trace/record/record_report.h"
+#include "cmd/malloc_trace/record/record.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
 #include "common/control_client.h"

@@ -3,7 +3,7 @@
  * Every offset in a file is checked: a file that is no well-formed ELF file has
  * no obstacle, and the command runs.
  */
-#include "cmd/malloc_trace/record/record_program.h"
+#include "cmd/malloc_trace/record/record.h"
 
 #include "common/main.h"
 

@@ -3,7 +3,7 @@
  * Traces are found by their names: files that match the pattern, and were
  * missing or different before the run.
  */
-#include "cmd/malloc_trace/record/record_report.h"
+#include "cmd/malloc_trace/record/record.h"
 
 #include "base/check.h"
 #include "base/compiler.h"

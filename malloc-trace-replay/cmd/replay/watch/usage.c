@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/linux/os_perf.h"
 #include "cmd/replay/watch/observer.h"
-#include "common/processor_time.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -50,8 +49,8 @@ static bool usage_begin(struct replay_watch *w, void **state) {
 
 /* Reads the times; DECODER_NS is that of the decoding process so far. */
 static void machine_read(struct usage_machine *m, uint64_t decoder_ns) {
-    struct tool_processor_time all;
-    (void)tool_processor_time(&all);
+    struct tcm_processor_time all;
+    (void)tcm_os_processor_time(&all);
     m->at_ns = tcm_clock_ns();
     m->busy_ns = all.busy_ns;
     m->own_ns = tcm_clock_process_cpu_ns() + decoder_ns;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parts of malloc-trace record, in the order of their use: the program that is
+ * to run (record_program.c), and the summary when it has run (record_report.c).
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_RECORD_RECORD_H
+#define TOOL_CMD_MALLOC_TRACE_RECORD_RECORD_H
+
+#include "base/compiler.h"
+
+#include <limits.h>
+
+/* --- Program -------------------------------------------------------------- */
+
+/* Facts about the program that a command runs, read from its file: obstacles to
+   recording it, and allocators of its own. */
+struct record_program {
+    const char *command; /* as it was given */
+    /* File of the command; for a script, of its interpreter, also where that
+       is run by env. Empty: not found. */
+    char path[PATH_MAX];
+    bool is_script;
+    /* A file that the recording library can be preloaded into. */
+    bool takes_library;
+    /* Reason why the program cannot be recorded, and a remedy; NULL: none is
+       known. */
+    const char *obstacle, *remedy;
+    /* Name that shows an allocator beside malloc; NULL: none was seen. */
+    const char *allocator;
+    /* CPython, whose small objects its own allocator serves. */
+    bool hides_objects;
+};
+
+/* Fills P for COMMAND, which is looked up like execvp does. LIBRARY: path of
+   the library to preload. */
+void record_program_examine(struct record_program *p, const char *command,
+                            const char *library);
+
+/* Prints the obstacle as an error. */
+void record_program_refuse(const struct record_program *p);
+
+/* Prints what the trace will lack, each in one line. */
+void record_program_caution(const struct record_program *p);
+
+/* --- Summary -------------------------------------------------------------- */
+
+/* Summary of a recorded command: its traces, their contents, why they may have
+   none, and the commands to go on with. */
+struct record_report;
+
+/* Notes the files that match PATTERN (as in TCMALLOC_TRACE_OUTPUT, absolute)
+   before the command runs. PATTERN must stay valid. NULL: out of memory. */
+struct record_report *record_report_before(const char *pattern);
+
+/* Returns the file or folder for which no trace can be made under PATTERN;
+   errno tells why. NULL: it can, or that depends on the process. */
+const char *record_report_bad_output(const char *pattern);
+
+/* Prints the summary on stderr, for the PROGRAM that ran. */
+void record_report_after(struct record_report *r,
+                         const struct record_program *program);
+
+void record_report_free(struct record_report *r);
+
+#endif
