@@ -66,6 +66,38 @@ bool tool_file_is_part(const char *name) {
            name[n - 1] >= '0' && name[n - 1] < (char)('0' + MTF_PARTS);
 }
 
+size_t tool_file_escape(char *out, size_t room, const char *s) {
+    size_t length = 0;
+    TCM_ASSERT(room != 0);
+    for (; *s != '\0'; s++)
+        for (int n = *s == '%' ? 2 : 1; n > 0; n--)
+            if (length++ < room - 1)
+                out[length - 1] = *s;
+    out[length < room ? length : room - 1] = '\0';
+    return length;
+}
+
+bool tool_file_make_pattern(char *out, size_t room, const char *file) {
+    char here[PATH_MAX];
+    size_t used = 0;
+    if (*file != '/') {
+        if (getcwd(here, sizeof(here)) == NULL) {
+            tool_error("cannot tell the current folder: %s", strerror(errno));
+            return false;
+        }
+        used = tool_file_escape(out, room, here);
+        if (used + 1 < room && used != 0 && out[used - 1] != '/')
+            out[used++] = '/';
+    }
+    if (used + strlen(file) >= room) {
+        tool_error("the name of the output is too long: %s", file);
+        return false;
+    }
+    memcpy(out + used, file, strlen(file) + 1);
+    TCM_ASSERT(out[0] == '/');
+    return true;
+}
+
 bool tool_file_is_trace(const char *name) {
     static const char trace[] = "\x89MT", frame[] = "\x04\x22\x4d\x18";
     char start[4] = "";

@@ -30,6 +30,14 @@ bool tool_file_is_part(const char *name);
    not replace: the name may stand in the wrong place of a command line. */
 bool tool_file_is_trace(const char *name);
 
+/* Writes S to OUT with each % doubled, cut to ROOM bytes with the null byte.
+   Returns the length that it has uncut. */
+size_t tool_file_escape(char *out, size_t room, const char *s);
+/* Makes a pattern (as in TCMALLOC_TRACE_OUTPUT) absolute: stores in OUT, which
+   has ROOM bytes, FILE behind the current folder, whose % are no part of the
+   pattern. false: a message was printed. */
+bool tool_file_make_pattern(char *out, size_t room, const char *file);
+
 /*
  * Opens NAME for writing: creates a file with the mode of the umask, truncates
  * an existing one, opens a FIFO or device as it is. Refuses what another user

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/linux/os_file.h"
 #include "common/text.h"
+#include "common/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +26,6 @@
 #endif
 #ifndef TCM_HAVE_MICROHTTPD
 #define TCM_HAVE_MICROHTTPD 0
-#endif
-#ifndef TCM_HAVE_ZLIB
-#define TCM_HAVE_ZLIB 0
-#endif
-#ifndef TCM_HAVE_ZSTD
-#define TCM_HAVE_ZSTD 0
-#endif
-#ifndef TCM_HAVE_BZ2
-#define TCM_HAVE_BZ2 0
 #endif
 
 static const char *program_name = "malloc-trace";

@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef TCM_HAVE_ZLIB
-#define TCM_HAVE_ZLIB 0
-#endif
-#ifndef TCM_HAVE_ZSTD
-#define TCM_HAVE_ZSTD 0
-#endif
-#ifndef TCM_HAVE_BZ2
-#define TCM_HAVE_BZ2 0
-#endif
 #if TCM_HAVE_ZLIB
 #include <zlib.h>
 #endif

@@ -15,6 +15,17 @@
 #include "base/compiler.h"
 #include "traceformat/trace_io.h"
 
+/* Libraries of this build; configure defines those that it found as 1. */
+#ifndef TCM_HAVE_ZLIB
+#define TCM_HAVE_ZLIB 0
+#endif
+#ifndef TCM_HAVE_ZSTD
+#define TCM_HAVE_ZSTD 0
+#endif
+#ifndef TCM_HAVE_BZ2
+#define TCM_HAVE_BZ2 0
+#endif
+
 enum tool_packing {
     TOOL_PACKING_NONE,
     TOOL_PACKING_GZIP,

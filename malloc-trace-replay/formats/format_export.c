@@ -135,12 +135,44 @@ static TCM_ALWAYS_INLINE bool make_operation(struct export *x,
     return true;
 }
 
+/* Fills *P for a record that has bytes, N at BYTES. */
+static void make_bytes_record(struct export *x, const struct mtf_op *op,
+                              const uint8_t *bytes, size_t n,
+                              struct format_put *p) {
+    struct format_event *e = &p->e;
+    e->text = bytes;
+    e->length = n;
+    switch (op->kind) {
+    case MTF_OP_THREAD_END:
+        e->kind = FORMAT_THREAD_END;
+        return;
+    case MTF_OP_SAMPLE:
+        e->kind = FORMAT_SAMPLE;
+        e->time_ns = mtf_load_le64(bytes);
+        e->text = bytes + 8;
+        e->length = n - 8;
+        return;
+    case MTF_OP_LOSS:
+        e->kind = FORMAT_LOSS;
+        e->size = mtf_load_le64(bytes);
+        e->id = mtf_load_le64(bytes + 8);
+        e->old = mtf_load_le64(bytes + 16);
+        return;
+    default:
+        if (mtf_plain_of_op(op->kind) != NULL) {
+            e->kind = FORMAT_PLAIN;
+            e->op = op->kind;
+        } else {
+            x->out->left_out++; /* an unknown kind */
+        }
+        return;
+    }
+}
+
 /* Fills *P, which init_put initialized, for a record that is no operation. */
 static void make_record(struct export *x, const struct mtf_proc_block *b,
                         const struct mtf_op *op, struct format_put *p) {
     struct format_event *e = &p->e;
-    size_t n = 0;
-    const uint8_t *bytes = NULL;
     e->number = op->slot;
     e->thread = op->slot;
     switch (op->kind) {
@@ -176,37 +208,15 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
         break;
     }
     const struct mtf_kind *plain = mtf_plain_of_op(op->kind);
-    if (plain != NULL) {
+    if (plain != NULL && plain->form == MTF_FORM_PAIR) {
         e->kind = FORMAT_PLAIN;
         e->op = op->kind;
-        if (plain->form == MTF_FORM_PAIR) {
-            e->size = op->size;
-            return;
-        }
-    }
-    bytes = mtf_proc_bytes(b, op, &n);
-    e->text = bytes;
-    e->length = n;
-    switch (op->kind) {
-    case MTF_OP_THREAD_END:
-        e->kind = FORMAT_THREAD_END;
-        return;
-    case MTF_OP_SAMPLE:
-        e->kind = FORMAT_SAMPLE;
-        e->time_ns = mtf_load_le64(bytes);
-        e->text = bytes + 8;
-        e->length = n - 8;
-        return;
-    case MTF_OP_LOSS:
-        e->kind = FORMAT_LOSS;
-        e->size = mtf_load_le64(bytes);
-        e->id = mtf_load_le64(bytes + 8);
-        e->old = mtf_load_le64(bytes + 16);
-        return;
-    default:
-        x->out->left_out += plain == NULL; /* an unknown kind */
+        e->size = op->size;
         return;
     }
+    size_t n = 0;
+    const uint8_t *bytes = mtf_proc_bytes(b, op, &n);
+    make_bytes_record(x, op, bytes, n, p);
 }
 
 static void init_put(const struct export *x, struct format_put *p) {

@@ -306,20 +306,38 @@ static bool take_late_free(struct format_import *i,
     return true;
 }
 
-static void put_free(struct format_import *i, const struct format_event *e) {
-    struct format_block *b = format_blocks_find(&i->blocks, e->old);
-    i->counts.frees++;
+/* Reports that the call NAME of E names a block that is not in the trace. */
+static void fault_unknown(struct format_import *i, const struct format_event *e,
+                          const char *name) {
+    char text[ID_ROOM];
+    format_import_fault(i, "%s of %s, which was not allocated", name,
+                        id_text(i, e->old, text));
+}
+
+/* Counts the end of B by the call NAME of E, and gets its OBJECT. false: B is
+   NULL, the block is not in the trace. */
+static bool end_block(struct format_import *i, const struct format_event *e,
+                      const char *name, const struct format_block *b,
+                      struct mtf_proc_object *object) {
     if (b == NULL) {
         i->counts.unknown_frees++;
-        char text[ID_ROOM];
-        format_import_fault(i, "free of %s, which was not allocated",
-                            id_text(i, e->old, text));
-        return;
+        fault_unknown(i, e, name);
+        return false;
     }
-    struct mtf_proc_object object = object_of(b);
+    TCM_ASSERT(i->counts.live_blocks != 0);
+    *object = object_of(b);
     put_thread(i);
     i->counts.live_blocks--;
     i->counts.live_bytes -= b->size;
+    return true;
+}
+
+static void put_free(struct format_import *i, const struct format_event *e) {
+    struct format_block *b = format_blocks_find(&i->blocks, e->old);
+    struct mtf_proc_object object;
+    i->counts.frees++;
+    if (!end_block(i, e, "free", b, &object))
+        return;
     if ((e->flags & FORMAT_SIZED) != 0)
         mtf_proc_put_free_size(i->writer, e->call, &object, e->size);
     else
@@ -336,9 +354,7 @@ static void put_realloc_new(struct format_import *i,
     i->counts.reallocs++;
     if (!is_null) {
         i->counts.unknown_reallocs++;
-        char text[ID_ROOM];
-        format_import_fault(i, "realloc of %s, which was not allocated",
-                            id_text(i, e->old, text));
+        fault_unknown(i, e, "realloc");
     }
     bool pending = put_missing_free(i, e->id);
     put_thread(i);
@@ -355,18 +371,10 @@ static void put_realloc_new(struct format_import *i,
 static void put_realloc_end(struct format_import *i,
                             const struct format_event *e,
                             struct format_block *b) {
+    struct mtf_proc_object object;
     i->counts.reallocs++;
-    if (b == NULL) {
-        i->counts.unknown_frees++;
-        char text[ID_ROOM];
-        format_import_fault(i, "realloc of %s, which was not allocated",
-                            id_text(i, e->old, text));
+    if (!end_block(i, e, "realloc", b, &object))
         return;
-    }
-    struct mtf_proc_object object = object_of(b);
-    put_thread(i);
-    i->counts.live_blocks--;
-    i->counts.live_bytes -= b->size;
     mtf_proc_put_realloc_end(i->writer, e->call, &object);
     format_blocks_remove(&i->blocks, b);
 }

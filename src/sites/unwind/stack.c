@@ -478,6 +478,14 @@ static void walk_complex(struct mts_thread_stack *s,
     remember(s, 0, 0, m, end);
 }
 
+/* Clears the slots of F, from which no step was made: they are of an earlier
+   walk, perhaps of a thread whose stack is gone. */
+static inline void forget_step(struct mts_frame *f) {
+    f->ra_slot = 0;
+    f->bp_slot = MTS_SLOT_UNSURE;
+    f->uses_bp = false;
+}
+
 /* Walks from FROM; returns how many frames were not remembered. */
 static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
                                       struct mts_stack_state from,
@@ -515,11 +523,7 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
         }
         TCM_ASSERT(m != 0 && m <= MTS_STACK_FRAMES);
         if (m >= goal) {
-            /* No step was made from here: the slots in FRESH are of an earlier
-               walk, perhaps of a thread whose stack is gone. */
-            s->fresh[m - 1].ra_slot = 0;
-            s->fresh[m - 1].bp_slot = MTS_SLOT_UNSURE;
-            s->fresh[m - 1].uses_bp = false;
+            forget_step(&s->fresh[m - 1]);
             end = MTS_STACK_CUT;
             old = s->frame;
             break;

@@ -765,9 +765,9 @@ static int run(struct annotate *a, struct tool_input *in) {
     return status;
 }
 
-int cmd_annotate(int argc, char **argv) {
-    static struct annotate a;
-    static struct format_out out;
+/* Parses the options into A. false: the status is O's. */
+static bool parse_options(struct annotate *a, struct tool_opts *o, int argc,
+                          char **argv) {
     static const char *const forms[] = {"table", "csv", "svg", NULL};
     unsigned form = 0;
     bool has_summary = false;
@@ -796,11 +796,19 @@ int cmd_annotate(int argc, char **argv) {
                  "trace, or standard output could not be written; 2 wrong "
                  "command line; 3 FILE has lines that cannot be read, or is "
                  "damaged."};
-    struct tool_opts o;
-    if (!tool_opts_parse(&o, &command, argc, argv))
-        return o.status;
+    if (!tool_opts_parse(o, &command, argc, argv))
+        return false;
     if (has_summary)
-        a.form = ANNOTATE_TABLE + form;
+        a->form = ANNOTATE_TABLE + form;
+    return true;
+}
+
+int cmd_annotate(int argc, char **argv) {
+    static struct annotate a;
+    static struct format_out out;
+    struct tool_opts o;
+    if (!parse_options(&a, &o, argc, argv))
+        return o.status;
     if (o.operand_count == 0)
         return tool_usage_error("neither lifetimes nor layout given");
     a.layout = strcmp(o.operand[0], "layout") == 0;

@@ -268,33 +268,33 @@ static int convert(struct convert *c) {
     return status;
 }
 
-int cmd_convert(int argc, char **argv) {
-    static struct convert c;
-    bool list = false;
+/* Parses the options into C and *LIST. false: the status is O's. */
+static bool parse_options(struct convert *c, bool *list, struct tool_opts *o,
+                          int argc, char **argv) {
     const struct tool_opt opts[] = {
         {.name = "from",
          .value = "FORMAT",
          .help = "the format of IN (default: found by its content)",
          .take = take_from,
-         .ctx = &c,
+         .ctx = c,
          .expects = "a format that can be read (--list prints them)"},
         {.name = "to",
          .value = "FORMAT",
          .help = "the format of OUT (default: processed, for replay)",
          .take = take_to,
-         .ctx = &c,
+         .ctx = c,
          .expects = "a format that can be written (--list prints them)"},
-        {.name = "list", .help = "print the formats", .flag = &list},
+        {.name = "list", .help = "print the formats", .flag = list},
         {.name = "strict",
          .help = "stop at the first thing that cannot be kept",
-         .flag = &c.strict},
+         .flag = &c->strict},
         {.name = "stock",
          .help = "write only what the format's own tools can read",
-         .flag = &c.stock},
+         .flag = &c->stock},
         {.letter = 'z',
          .name = "compress",
          .help = "write LZ4 frames",
-         .flag = &c.compress},
+         .flag = &c->compress},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace convert [OPTION]... [IN [OUT]]",
@@ -310,8 +310,14 @@ int cmd_convert(int argc, char **argv) {
                  "part of IN is lost: it is cut or damaged, has lines that "
                  "cannot be read, frees of unknown blocks, or addresses that "
                  "are allocated twice."};
+    return tool_opts_parse(o, &command, argc, argv);
+}
+
+int cmd_convert(int argc, char **argv) {
+    static struct convert c;
+    bool list = false;
     struct tool_opts o;
-    if (!tool_opts_parse(&o, &command, argc, argv))
+    if (!parse_options(&c, &list, &o, argc, argv))
         return o.status;
     if (list) {
         print_formats();

@@ -12,10 +12,8 @@
 #include "common/text.h"
 #include "traceformat/trace_event.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct ctl_command {
     const char *name;
@@ -97,34 +95,9 @@ static bool write_status(const char *path, pid_t pid,
     return tool_json_close(&j);
 }
 
-/* Stores FILE as an absolute name: the process may have another current folder.
-   false: a message was printed. */
-static bool make_absolute(char *out, const char *file) {
-    size_t used = 0;
-    if (*file != '/') {
-        /* a % in the folder's name is doubled, as it is not of the pattern */
-        char here[MTF_CONTROL_TEXT_MAX];
-        if (getcwd(here, sizeof(here)) == NULL) {
-            tool_error("cannot tell the current folder: %s", strerror(errno));
-            return false;
-        }
-        for (const char *p = here; *p != '\0' && used + 3 < sizeof(here); p++) {
-            if (*p == '%')
-                out[used++] = '%';
-            out[used++] = *p;
-        }
-        out[used++] = '/';
-    }
-    if (used + strlen(file) > MTF_CONTROL_TEXT_MAX) {
-        tool_error("the name of the output is too long: %s", file);
-        return false;
-    }
-    strcpy(out + used, file);
-    return true;
-}
-
-/* Makes the text of the request from OPERAND, which may be NULL. Returns an
-   exit status. */
+/* Makes the text of the request from OPERAND, which may be NULL: a file's name
+   is absolute, as the process may have another current folder. Returns an exit
+   status. */
 static int make_text(char *text, const struct ctl_command *c,
                      const char *operand) {
     text[0] = '\0';
@@ -134,7 +107,7 @@ static int make_text(char *text, const struct ctl_command *c,
         snprintf(text, MTF_CONTROL_TEXT_MAX + 1, "%s", operand);
     else if (*operand == '\0')
         return tool_usage_error("the name of the file is empty");
-    else if (!make_absolute(text, operand))
+    else if (!tool_file_make_pattern(text, MTF_CONTROL_TEXT_MAX + 1, operand))
         return TOOL_FAILED;
     return TOOL_OK;
 }
@@ -157,8 +130,9 @@ static int print_answer(pid_t pid, const struct ctl_command *c,
     return TOOL_OK;
 }
 
-int cmd_ctl(int argc, char **argv) {
-    const char *json = NULL;
+/* Parses the options: *JSON is the file of --json. false: the status is O's. */
+static bool parse_options(const char **json, struct tool_opts *o, int argc,
+                          char **argv) {
     const struct tool_opt opts[] = {
         {.value = "start",
          .help = "record to FILE; default: the value of TCMALLOC_TRACE_OUTPUT "
@@ -175,7 +149,7 @@ int cmd_ctl(int argc, char **argv) {
          .value = "FILE",
          .help = "status: also write it to FILE as JSON (-: to standard "
                  "output, instead of text)",
-         .text = &json},
+         .text = json},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace ctl PID start [FILE]\n"
@@ -187,12 +161,17 @@ int cmd_ctl(int argc, char **argv) {
         .opts = opts,
         .notes = "Exit status: 0; 1 the process does not answer or refuses; 2 "
                  "wrong command line."};
+    return tool_opts_parse(o, &command, argc, argv);
+}
+
+int cmd_ctl(int argc, char **argv) {
+    const char *json = NULL;
     static struct mtf_control_reply reply;
     static char text[MTF_CONTROL_TEXT_MAX + 1];
     char problem[TOOL_CONTROL_PROBLEM_MAX];
     struct tool_opts o;
     uint64_t pid;
-    if (!tool_opts_parse(&o, &command, argc, argv))
+    if (!parse_options(&json, &o, argc, argv))
         return o.status;
     if (o.operand_count < 2)
         return tool_usage_error("no process id and command given");

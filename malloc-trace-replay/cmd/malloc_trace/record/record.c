@@ -12,7 +12,6 @@
  * Why the output's name is made absolute: programs that the command starts in
  * other folders would put their traces there.
  */
-#include "base/check.h"
 #include "base/clock.h"
 #include "cmd/malloc_trace/record/record.h"
 #include "cmd/malloc_trace/subcommands.h"
@@ -89,49 +88,20 @@ static bool find_library(char path[PATH_MAX]) {
 
 /* --- The output's name -------------------------------------------------- */
 
-/* Appends S with every % doubled. */
-static size_t put_escaped(char *out, size_t used, size_t cap, const char *s) {
-    for (; *s != '\0' && used + 3 < cap; s++) {
-        if (*s == '%')
-            out[used++] = '%';
-        out[used++] = *s;
-    }
-    out[used] = '\0';
-    return used;
-}
-
 /* Makes the absolute pattern of the output. FILE: of option -o, or NULL. */
 static bool make_pattern(char out[PATH_MAX], const char *file,
                          const char *command) {
     char name[PATH_MAX];
-    char here[PATH_MAX];
-    size_t used = 0;
     if (file == NULL) {
         const char *slash = strrchr(command, '/');
-        used = put_escaped(name, 0, PATH_MAX - 32,
-                           slash != NULL ? slash + 1 : command);
+        tool_file_escape(name, PATH_MAX - 32,
+                         slash != NULL ? slash + 1 : command);
+        size_t used = strlen(name);
         snprintf(name + used, sizeof(name) - used, ".%%p.trace%s",
                  mtf_compress_available() ? ".lz4" : "");
         file = name;
     }
-    out[0] = '\0';
-    used = 0;
-    if (*file != '/') {
-        if (getcwd(here, sizeof(here)) == NULL) {
-            tool_error("cannot tell the current folder: %s", strerror(errno));
-            return false;
-        }
-        used = put_escaped(out, 0, PATH_MAX, here);
-        if (used != 0 && out[used - 1] != '/' && used + 1 < PATH_MAX)
-            out[used++] = '/';
-    }
-    if (used + strlen(file) >= PATH_MAX) {
-        tool_error("the name of the output is too long: %s", file);
-        return false;
-    }
-    memcpy(out + used, file, strlen(file) + 1);
-    TCM_ASSERT(out[0] == '/');
-    return true;
+    return tool_file_make_pattern(out, PATH_MAX, file);
 }
 
 /* --- The timer ------------------------------------------------------------ */
@@ -369,9 +339,20 @@ static int record(struct run *r, const char *file) {
     return WIFSIGNALED(status) ? die_of(WTERMSIG(status)) : WEXITSTATUS(status);
 }
 
-int cmd_record(int argc, char **argv) {
-    struct run r = {0};
-    const char *file = NULL;
+static const char notes[] =
+    "The exit status is COMMAND's; a signal that kills COMMAND "
+    "kills this program too. 1: the recording library is "
+    "missing, or COMMAND or the output needs --anyway; 2: wrong "
+    "command line; 126: COMMAND cannot be run; "
+    "127: COMMAND is not found.\n"
+    "Environment: MALLOC_TRACE_LIBRARY, a recording library to use "
+    "instead of the one that was built or installed with this "
+    "program.";
+
+/* Parses the options into R and *FILE, the value of -o. false: the status is
+   O's. */
+static bool parse_options(struct run *r, const char **file, struct tool_opts *o,
+                          int argc, char **argv) {
     const struct tool_opt opts[] = {
         {.letter = 'o',
          .value = "FILE",
@@ -379,20 +360,20 @@ int cmd_record(int argc, char **argv) {
                  "for the executable's name, %% for a percent sign. With %p, "
                  "all processes that COMMAND starts are recorded too. Default: "
                  "COMMAND.%p.trace.lz4",
-         .text = &file},
+         .text = file},
         {.name = "delay",
          .value = "TIME",
          .help = "begin after TIME, and record only COMMAND's own process",
-         .ns = &r.times.delay_ns,
+         .ns = &r->times.delay_ns,
          .most = RECORD_TIME_MAX_NS,
-         .given = &r.times.delayed},
+         .given = &r->times.delayed},
         {.name = "duration",
          .value = "TIME",
          .help = "end the recording of COMMAND's own process TIME after it "
                  "began; COMMAND continues",
-         .ns = &r.times.duration_ns,
+         .ns = &r->times.duration_ns,
          .most = RECORD_TIME_MAX_NS,
-         .given = &r.times.ends},
+         .given = &r->times.ends},
         {.name = "sites",
          .value = "MODE",
          .value_optional = true,
@@ -401,37 +382,35 @@ int cmd_record(int argc, char **argv) {
                  "Perl or Ruby that call each other) or none; without MODE: "
                  "lang",
          .take = take_sites,
-         .ctx = &r.sites,
+         .ctx = &r->sites,
          .expects = "caller, stack[:DEPTH], sample[:BYTES], lang[:N] or none"},
         {.name = "free-sites",
          .help = "record the call sites of frees, too",
-         .flag = &r.free_sites},
+         .flag = &r->free_sites},
         {.name = "check-frees",
          .help = "check each free for errors, which report --errors prints",
-         .flag = &r.check_frees},
+         .flag = &r->check_frees},
         {.name = "anyway",
          .help = "run COMMAND even if no trace can come of it: it is "
                  "statically linked, setuid or of another architecture, or "
                  "the output cannot be made",
-         .flag = &r.anyway},
+         .flag = &r->anyway},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...",
         .about = "Run COMMAND and record its memory requests.",
         .opts = opts,
         .quiet = "no summary; errors and warnings only",
-        .notes =
-            "The exit status is COMMAND's; a signal that kills COMMAND "
-            "kills this program too. 1: the recording library is "
-            "missing, or COMMAND or the output needs --anyway; 2: wrong "
-            "command line; 126: COMMAND cannot be run; "
-            "127: COMMAND is not found.\n"
-            "Environment: MALLOC_TRACE_LIBRARY, a recording library to use "
-            "instead of the one that was built or installed with this "
-            "program.",
+        .notes = notes,
         .stop_at_operand = true};
+    return tool_opts_parse(o, &command, argc, argv);
+}
+
+int cmd_record(int argc, char **argv) {
+    struct run r = {0};
+    const char *file = NULL;
     struct tool_opts o;
-    if (!tool_opts_parse(&o, &command, argc, argv))
+    if (!parse_options(&r, &file, &o, argc, argv))
         return o.status;
     if (o.operand_count == 0 || *o.operand[0] == '\0')
         return tool_usage_error("no command given");
