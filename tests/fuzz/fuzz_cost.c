@@ -111,7 +111,7 @@ static void run_filter(const struct bytes *trace, struct bytes *unused) {
                                .at_end = FILTER_FREE_AT_END};
     struct sorted out = {0};
     (void)unused;
-    mtf_proc_writer_begin(&w, sorted_take, sorted_grow, &out, NULL, 0);
+    mtf_proc_writer_begin(&w, sorted_take, memory_sink_grow, &out, NULL, 0);
     struct filter *f = filter_new(&o, &w);
     FUZZ_CHECK(f != NULL);
     (void)filter_take(f, trace->data, trace->length);

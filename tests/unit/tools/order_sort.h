@@ -8,6 +8,7 @@
 #define TESTS_UNIT_TOOLS_ORDER_SORT_H
 
 #include "malloc-trace-replay/sort/order.h"
+#include "tests/lib/memory_sink.h"
 #include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/proc_text.h"
 
@@ -44,13 +45,6 @@ static inline bool sorted_take(void *ctx, const void *data, size_t n) {
     return true;
 }
 
-static inline bool sorted_grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity = *capacity == 0 ? 64 : *capacity * 2;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
-}
-
 static inline struct sorter *sorter_begin(struct sorted *out) {
     static const uint8_t header[96];
     struct sorter *s = calloc(1, sizeof(*s));
@@ -60,8 +54,8 @@ static inline struct sorter *sorter_begin(struct sorted *out) {
     if (!emit_init(&s->emit, &s->demux, &s->writer))
         tap_bail("out of memory");
     order_init(&s->order, &s->demux, &s->emit);
-    mtf_proc_writer_begin(&s->writer, sorted_take, sorted_grow, out, header,
-                          sizeof(header));
+    mtf_proc_writer_begin(&s->writer, sorted_take, memory_sink_grow, out,
+                          header, sizeof(header));
     return s;
 }
 

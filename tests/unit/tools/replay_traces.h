@@ -8,6 +8,7 @@
 #ifndef TESTS_UNIT_TOOLS_REPLAY_TRACES_H
 #define TESTS_UNIT_TOOLS_REPLAY_TRACES_H
 
+#include "memory_sink.h"
 #include "prng.h"
 #include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
@@ -48,17 +49,6 @@ static inline bool model_sink(void *ctx, const void *data, size_t length) {
     return fwrite(data, 1, length, m->out) == length;
 }
 
-static inline bool model_grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    size_t n = *capacity == 0 ? 1024 : *capacity * 2;
-    uint32_t *p = realloc(*stack, n * sizeof(*p));
-    if (p == NULL)
-        return false;
-    *stack = p;
-    *capacity = n;
-    return true;
-}
-
 static inline void model_begin(struct model *m, FILE *out, uint64_t seed) {
     uint8_t header[MTF_RAW_HEADER_MAX];
     struct mtf_raw_header fixed;
@@ -71,7 +61,7 @@ static inline void model_begin(struct model *m, FILE *out, uint64_t seed) {
     m->out = out;
     prng_seed(&m->p, seed);
     size_t n = mtf_raw_build_header(header, &fixed, "model", "made by a test");
-    if (!mtf_proc_writer_begin(&m->w, model_sink, model_grow, m, header,
+    if (!mtf_proc_writer_begin(&m->w, model_sink, memory_sink_grow, m, header,
                                (uint32_t)n))
         model_die("writing the trace");
 }

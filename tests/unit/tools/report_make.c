@@ -19,6 +19,7 @@
  * "\xHH" in them is a byte. `file` is a line of an interpreter; FILE and
  * FUNCTION are numbers of texts.
  */
+#include "memory_sink.h"
 #include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
 #include "traceformat/site_codec.h"
@@ -44,17 +45,6 @@ static void die(const char *what) {
 static bool sink(void *ctx, const void *data, size_t length) {
     struct maker *m = ctx;
     return fwrite(data, 1, length, m->out) == length;
-}
-
-static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    size_t n = *capacity == 0 ? 1024 : *capacity * 2;
-    uint32_t *p = realloc(*stack, n * sizeof(*p));
-    if (p == NULL)
-        return false;
-    *stack = p;
-    *capacity = n;
-    return true;
 }
 
 static uint64_t number(char **at) {
@@ -181,7 +171,8 @@ int main(int argc, char **argv) {
     if (m.out == NULL || m.block == NULL)
         die(argv[1]);
     size_t n = mtf_raw_build_header(header, &fixed, "made", "by a test");
-    if (!mtf_proc_writer_begin(&m.w, sink, grow, &m, header, (uint32_t)n))
+    if (!mtf_proc_writer_begin(&m.w, sink, memory_sink_grow, &m, header,
+                               (uint32_t)n))
         die("cannot write");
     mtf_proc_put_switch(&m.w, 1);
     while (getline(&line, &room, stdin) >= 0) {

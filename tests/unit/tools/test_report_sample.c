@@ -5,6 +5,7 @@
  * the truth as theory says, and not to one side.
  */
 #include "cmd/malloc_trace/report/report_tally.h"
+#include "memory_sink.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/proc_writer.h"
@@ -40,17 +41,6 @@ static bool sink(void *ctx, const void *data, size_t length) {
     return write(r->fd, data, length) == (ssize_t)length;
 }
 
-static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    size_t n = *capacity == 0 ? 1024 : *capacity * 2;
-    uint32_t *p = realloc(*stack, n * sizeof(*p));
-    if (p == NULL)
-        return false;
-    *stack = p;
-    *capacity = n;
-    return true;
-}
-
 /* A sample with chance P stands for X / P, and is there or not. */
 static void add(struct truth *t, double x, double p) {
     t->sum += x;
@@ -82,7 +72,8 @@ static void begin(struct run *r) {
     const struct mtf_raw_header fixed = {
         .pid = 1, .random = 1, .page_size = 4096, .clock = 1};
     size_t n = mtf_raw_build_header(header, &fixed, "made", "by a test");
-    mtf_proc_writer_begin(&r->w, sink, grow, r, header, (uint32_t)n);
+    mtf_proc_writer_begin(&r->w, sink, memory_sink_grow, r, header,
+                          (uint32_t)n);
     mtf_proc_put_switch(&r->w, 1);
     define(r, &(struct mtf_site_def){.kind = MTF_SITE_DEF_MODE,
                                      .mode = MTF_SITE_MODE_SAMPLE,

@@ -1,44 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checks of processed traces (trace/trace_check.h) find nothing wrong in what the
- * writer makes, also in long traces, whose index has only some of their blocks.
+ * The checks of processed traces (trace/trace_check.h) find nothing wrong in
+ * what the writer makes, also in long traces, whose index has only some of
+ * their blocks.
  */
 #include "malloc-trace-replay/trace/ops.h"
 #include "tap.h"
+#include "tests/lib/memory_sink.h"
 #include "tests/lib/memory_source.h"
 #include "traceformat/proc_writer.h"
 
-struct trace {
-    uint8_t *data;
-    size_t length, room;
-};
-
-static bool take(void *ctx, const void *data, size_t n) {
-    struct trace *t = ctx;
-    if (t->length + n > t->room) {
-        t->room = 2 * (t->room + n);
-        t->data = realloc(t->data, t->room);
-        if (t->data == NULL)
-            tap_bail("out of memory");
-    }
-    memcpy(t->data + t->length, data, n);
-    t->length += n;
-    return true;
-}
-
-static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity += 16;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
-}
-
 /* A trace of BLOCKS blocks, of one allocation each. */
-static void make(struct trace *t, size_t blocks) {
+static void make(struct memory_sink *t, size_t blocks) {
     static struct mtf_proc_writer w;
     struct mtf_proc_object o;
     memset(t, 0, sizeof(*t));
-    mtf_proc_writer_begin(&w, take, grow, t, NULL, 0);
+    mtf_proc_writer_begin(&w, memory_sink_take, memory_sink_grow, t, NULL, 0);
     for (size_t i = 0; i < blocks; i++) {
         mtf_proc_put_switch(&w, 1);
         mtf_proc_put_alloc(&w, MTF_CALL_MALLOC, i, &o);
@@ -66,7 +43,7 @@ static void count(void *ctx, uint64_t offset, const char *text) {
 }
 
 /* Counts the contradictions that are found in T, which has BLOCKS blocks. */
-static uint64_t contradictions(const struct trace *t, size_t blocks) {
+static uint64_t contradictions(const struct memory_sink *t, size_t blocks) {
     static struct tool_ops o;
     struct memory_source m;
     struct tool_ops_item item;
@@ -99,7 +76,7 @@ int main(void) {
         1, MTF_PROC_INDEX_MAX, MTF_PROC_INDEX_MAX + 1, 5 * MTF_PROC_INDEX_MAX,
         9 * MTF_PROC_INDEX_MAX + 1};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(blocks); i++) {
-        struct trace t;
+        struct memory_sink t;
         make(&t, blocks[i]);
         tap_is_u64(contradictions(&t, blocks[i]), 0,
                    "%zu blocks: no contradiction", blocks[i]);

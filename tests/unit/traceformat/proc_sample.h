@@ -9,6 +9,7 @@
 #define TESTS_UNIT_TRACEFORMAT_PROC_SAMPLE_H
 
 #include "base/checksum.h"
+#include "memory_sink.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/proc_writer.h"
@@ -40,13 +41,6 @@ static bool proc_sample_sink(void *ctx, const void *data, size_t n) {
     memcpy(s->bytes + s->length, data, n);
     s->length += n;
     return true;
-}
-
-static bool proc_sample_grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity = *capacity == 0 ? 16 : *capacity * 2;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
 }
 
 static struct mtf_op *proc_sample_op(struct proc_sample *s, unsigned kind) {
@@ -228,7 +222,7 @@ static bool proc_sample_make(struct proc_sample *s, uint64_t seed,
     for (unsigned i = 0; i < sizeof(s->header); i++)
         s->header[i] = (uint8_t)i;
     memset(s->header + 64, 0, 8); /* start_ns */
-    mtf_proc_writer_begin(w, proc_sample_sink, proc_sample_grow, s, s->header,
+    mtf_proc_writer_begin(w, proc_sample_sink, memory_sink_grow, s, s->header,
                           sizeof(s->header));
     for (size_t i = 0; i < events; i++)
         if (prng_below(&p, 100) == 0)

@@ -4,6 +4,7 @@
  * bytes, and the reader makes its operations of them. With --print it prints
  * both as they are in the document.
  */
+#include "memory_sink.h"
 #include "memory_source.h"
 #include "proc_text.h"
 #include "traceformat/proc_writer.h"
@@ -27,18 +28,11 @@ static bool take(void *ctx, const void *data, size_t n) {
     return true;
 }
 
-static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity += 16;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
-}
-
 static void write_example(struct bytes *b) {
     struct mtf_proc_writer *w = malloc(sizeof(*w));
     struct mtf_proc_object a, c, d, e;
     memset(b, 0, sizeof(*b));
-    mtf_proc_writer_begin(w, take, grow, b, NULL, 0);
+    mtf_proc_writer_begin(w, take, memory_sink_grow, b, NULL, 0);
     mtf_proc_put_switch(w, 1);
     mtf_proc_put_thread_start(w, 1, 4711);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 24, &a);

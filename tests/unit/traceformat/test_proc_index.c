@@ -4,36 +4,16 @@
  * the last one of the index that begins there or before. Long traces have a
  * part of their blocks in the index, and damage costs only the index.
  */
+#include "memory_sink.h"
 #include "tap.h"
 #include "traceformat/proc_writer.h"
 #include "traceformat/proc_reader.h"
 
 struct trace {
-    uint8_t *data;
-    size_t length, room;
+    struct memory_sink to;
     uint64_t *block; /* offsets of the operation blocks */
     size_t blocks;
 };
-
-static bool take(void *ctx, const void *data, size_t n) {
-    struct trace *t = ctx;
-    if (t->length + n > t->room) {
-        t->room = 2 * (t->room + n);
-        t->data = realloc(t->data, t->room);
-        if (t->data == NULL)
-            tap_bail("out of memory");
-    }
-    memcpy(t->data + t->length, data, n);
-    t->length += n;
-    return true;
-}
-
-static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity += 16;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
-}
 
 /* A trace of BLOCKS blocks, of one allocation each. */
 static void make(struct trace *t, size_t blocks) {
@@ -44,7 +24,8 @@ static void make(struct trace *t, size_t blocks) {
     t->block = calloc(blocks + 1, sizeof(*t->block));
     if (t->block == NULL)
         tap_bail("out of memory");
-    mtf_proc_writer_begin(&w, take, grow, t, NULL, 0);
+    mtf_proc_writer_begin(&w, memory_sink_take, memory_sink_grow, &t->to, NULL,
+                          0);
     for (size_t i = 0; i < blocks; i++) {
         t->block[i] = w.bytes;
         mtf_proc_put_alloc(&w, MTF_CALL_MALLOC, i, &o);
@@ -57,23 +38,23 @@ static void make(struct trace *t, size_t blocks) {
 }
 
 static void unmake(struct trace *t) {
-    free(t->data);
+    free(t->to.data);
     free(t->block);
 }
 
 static size_t read_at(void *ctx, uint64_t offset, void *data, size_t n) {
     const struct trace *t = ctx;
-    if (offset >= t->length)
+    if (offset >= t->to.length)
         return 0;
-    n = n < t->length - offset ? n : t->length - (size_t)offset;
-    memcpy(data, t->data + offset, n);
+    n = n < t->to.length - offset ? n : t->to.length - (size_t)offset;
+    memcpy(data, t->to.data + offset, n);
     return n;
 }
 
 static bool find(struct trace *t, uint64_t wanted,
                  struct mtf_proc_index_entry *e) {
     static uint8_t memory[MTF_PROC_INDEX_MEMORY];
-    return mtf_proc_index_find(read_at, t, t->length, memory, wanted, e);
+    return mtf_proc_index_find(read_at, t, t->to.length, memory, wanted, e);
 }
 
 /* Searches every STRIDEth block and the places around it; one of STEP blocks is
@@ -127,16 +108,16 @@ static void test_damage(void) {
     struct mtf_proc_index_entry e;
     make(&t, 3);
     size_t from = (size_t)t.block[2] + 72;
-    size_t whole = t.length, found = 0, unlike = 0;
-    while (t.data[from] != 0xA5)
+    size_t whole = t.to.length, found = 0, unlike = 0;
+    while (t.to.data[from] != 0xA5)
         from++;
     for (size_t at = from; at < whole; at++) {
-        t.data[at] ^= 0x10;
+        t.to.data[at] ^= 0x10;
         found += find(&t, t.block[1], &e);
-        t.data[at] ^= 0x10;
-        t.length = at;
+        t.to.data[at] ^= 0x10;
+        t.to.length = at;
         unlike += find(&t, t.block[1], &e);
-        t.length = whole;
+        t.to.length = whole;
     }
     tap_ok(found == 0, "no index is believed with a byte changed");
     tap_ok(unlike == 0, "nor one that is cut");
