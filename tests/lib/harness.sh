@@ -355,6 +355,10 @@ under() {
         skip "$under_program $under_how" "not built"
         return
     }
+    [ "$under_how" = untraced ] || [ -e "$tracing" ] || {
+        skip "$under_program $under_how" "no tracing library"
+        return
+    }
     case $under_how in
     untraced) set -- LD_PRELOAD="$minimal" "$built/allocator/$under_program" "$@" ;;
     quiet) set -- LD_PRELOAD="$tracing" "$built/allocator/$under_program" "$@" ;;

@@ -8,10 +8,6 @@ need "$minimal"
 threads=3000
 [ "${LONG:-0}" = 1 ] && threads=100000
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tracing" ] || {
-        skip "$how" "no tracing library"
-        continue
-    }
     under $how malloc_abi
     under $how malloc_names
     under $how cxx_operators

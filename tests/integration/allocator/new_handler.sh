@@ -7,10 +7,6 @@ need "$minimal"
 [ -x "$built/allocator/new_handler" ] || skip_all "no C++ program"
 
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tracing" ] || {
-        skip "$how" "no tracing library"
-        continue
-    }
     under $how new_handler
 done
 
