@@ -5,9 +5,9 @@
  *     TIME_NS TID NAME(ARGUMENTS) = RESULT
  *     TIME_NS TID free(POINTER)
  *
- * Sizes are decimal, pointers hexadecimal with 0x. The script prints no call
- * inside of another one. Messages of bpftrace are skipped; "Lost N events" is a
- * fault.
+ * Sizes are decimal, pointers hexadecimal with 0x. Calls that another call
+ * makes, such as malloc in calloc, are not in the output. Messages of bpftrace
+ * are skipped; "Lost N events" is a fault.
  */
 #include "formats/format_reader.h"
 

@@ -15,8 +15,9 @@
  *     threadid type     path     ptr1             size             ptr2
  *     00004873 malloc   T------- 0000000000000000 0000000000000018 00007f...
  *
- * All numbers are hexadecimal. The path is digits in the oldest files. The
- * newest files have two sizes more in a line, the first of them the alignment.
+ * All numbers are hexadecimal. The path shows by letters, in the oldest files
+ * by digits, which parts of the allocator the call passed. In the newest files
+ * two more sizes end the line, the first of them the alignment.
  */
 #include "formats/format_reader.h"
 
@@ -116,7 +117,8 @@ static void load(const struct state *s, const uint8_t *p, struct dj_record *r) {
     r->size2 = load_word(s, p, 3);
 }
 
-/* Finds byte order and word size by the first record, of the N bytes at P. */
+/* Finds byte order and word size by the first record, which begins the N bytes
+   at P. */
 static bool find_layout(struct state *s, const uint8_t *p, size_t n) {
     for (unsigned i = 0; i < 4; i++) {
         struct dj_record r;

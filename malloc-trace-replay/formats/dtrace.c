@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * dtrace: logs of CTSRD's memory-alloc-tracing, a line for each call. The
- * columns of new logs are separated by tabs; a line that begins with @ is the
- * header, and other records are skipped:
+ * columns of new logs are separated by tabs. Their header, a line that begins
+ * with @, and other records are skipped:
  *
  *     call-trace TIME CALLSTACK TID NAME ARGUMENTS RESULT ALLOC-STACK CPU-TIME
  *

@@ -87,7 +87,7 @@ static void end_exception(struct _Unwind_Exception *exception) {
 }
 
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
-                                          _Unwind_Exception_Class size_class,
+                                          _Unwind_Exception_Class kind,
                                           struct _Unwind_Exception *exception,
                                           struct _Unwind_Context *context)
     __attribute__((used, visibility("hidden")));
@@ -95,10 +95,10 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
 /* Personality routine of tcm_call_catching, which names it. A thread that is
    being cancelled is not stopped: it goes on unwinding. */
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
-                                          _Unwind_Exception_Class size_class,
+                                          _Unwind_Exception_Class kind,
                                           struct _Unwind_Exception *exception,
                                           struct _Unwind_Context *context) {
-    (void)version, (void)size_class, (void)context;
+    (void)version, (void)kind, (void)context;
     if (actions & _UA_SEARCH_PHASE)
         return _URC_HANDLER_FOUND;
     struct catcher *catcher = catchers;

@@ -165,6 +165,15 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
 
 /* --- Start --------------------------------------------------------------- */
 
+/* The state after STARTING: waits for a thread that begins a recording with its
+   first event. */
+static uint32_t state_after_start(struct mtr_recorder *rec) {
+    uint32_t state;
+    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
+        tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
+    return state;
+}
+
 /* Makes the spool alone: no thread, no file, no descriptor that stays. false:
    there can be no spool, and a saver has to be created at once. Until then
    buffers are in private memory, because other threads, which wait for the end
@@ -323,8 +332,7 @@ bool mtr_start_armed(struct mtr_recorder *rec) {
             mtr_message_flush(rec);
         return ok;
     }
-    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
-        tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
+    state = state_after_start(rec);
     return state == MTR_LAZY || state == MTR_RUNNING || state == MTR_ENDED;
 }
 
@@ -356,15 +364,6 @@ void mtr_busy_end(struct mtr_recorder *rec) {
     TCM_ASSERT(tcm_load_relaxed(&rec->busy) != 0);
     if (tcm_swap_release(&rec->busy, 0u) == 2)
         tcm_futex_wake(&rec->busy, 1);
-}
-
-/* The state after STARTING: waits for a thread that begins a recording with its
-   first event. */
-static uint32_t state_after_start(struct mtr_recorder *rec) {
-    uint32_t state;
-    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
-        tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
-    return state;
 }
 
 /* --- By call: start ------------------------------------------------------- */
