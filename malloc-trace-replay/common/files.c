@@ -60,6 +60,11 @@ bool tool_file_is_stdout(const char *name) {
            strcmp(name, "/proc/self/fd/1") == 0;
 }
 
+const char *tool_file_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
 bool tool_file_is_part(const char *name) {
     size_t n = strlen(name);
     return n > 3 && name[n - 3] == '.' && name[n - 2] == 'k' &&
@@ -345,11 +350,10 @@ static bool is_same(const struct target *a, const struct target *b) {
 static bool is_named(const struct target *t, const char *name) {
     struct target other;
     struct stat st;
-    const char *slash = strrchr(name, '/');
     if (t->missing[0] == '\0')
         return t->counts && stat(name, &st) == 0 && st.st_dev == t->dev &&
                st.st_ino == t->ino;
-    if (strcmp(slash == NULL ? name : slash + 1, t->missing) != 0)
+    if (strcmp(tool_file_base(name), t->missing) != 0)
         return false;
     target_of(&other, name, -1);
     return is_same(t, &other);

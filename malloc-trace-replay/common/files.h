@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Output files of a tool, by their names on its command line.
+ * Names of files, and the outputs that a command line names.
  *
  * Threads: one.
  */
@@ -22,6 +22,9 @@ bool tool_file_make_folder(char folder[PATH_MAX]);
 /* Removes FOLDER and the files in it; an empty name: nothing to do. */
 void tool_file_remove_folder(const char *folder);
 
+/* Returns the last name of PATH, behind its folders; empty if PATH ends with a
+   slash. */
+const char *tool_file_base(const char *path);
 /* Tells whether NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
 /* Tells whether NAME ends like a part of a flight recording: in .k0 to .k7. */

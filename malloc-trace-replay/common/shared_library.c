@@ -65,9 +65,8 @@ bool tool_preload_link(char path[PATH_MAX], char link[PATH_MAX]) {
         tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
         return false;
     }
-    const char *name = strrchr(path, '/');
     snprintf(link, PATH_MAX, "%.*s/%.255s", PATH_MAX - 300, folder,
-             name != NULL ? name + 1 : path);
+             tool_file_base(path));
     for (char *p; (p = strpbrk(link, NOT_FOR_PRELOAD)) != NULL;)
         *p = '_';
     TCM_ASSERT(preload_can_name(link));

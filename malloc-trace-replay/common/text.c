@@ -92,6 +92,12 @@ uint64_t tool_text_whole(double v) {
     return v < 0x1p64 - 2048 ? (uint64_t)(v + .5) : UINT64_MAX;
 }
 
+void tool_text_print_row(const char *name, uint64_t n) {
+    struct tool_text t;
+    if (n != 0)
+        fprintf(stderr, "  %-18s %s\n", name, tool_text_count(&t, n));
+}
+
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole) {
     snprintf(t->s, sizeof(t->s), "%" PRIu64 " %%",

@@ -31,6 +31,8 @@ const char *tool_text_ns(struct tool_text *t, uint64_t ns);
 /* Rounds V for the functions above: 0 if V is negative or NAN, UINT64_MAX if V
    is larger. */
 uint64_t tool_text_whole(double v);
+/* Prints a row of a summary on stderr, NAME and N; nothing if N is 0. */
+void tool_text_print_row(const char *name, uint64_t n);
 /* PART of WHOLE, "12 %". WHOLE is not 0, and the share below 2^64 / 100. */
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole);

@@ -71,12 +71,6 @@ static void account_filter(struct sort_account *a, const struct filter *f) {
 
 /* --- Summary and JSON ----------------------------------------------------- */
 
-static void print_count(const char *name, uint64_t n) {
-    struct tool_text t;
-    if (n != 0)
-        fprintf(stderr, "  %-18s %s\n", name, tool_text_count(&t, n));
-}
-
 /* Prints the summary on stderr. */
 static void account_print(const struct sort_account *a) {
     const struct tool_ops_counts *c = &a->counts;
@@ -86,19 +80,19 @@ static void account_print(const struct sort_account *a) {
             tool_text_count(&t[0], a->events), a->events == 1 ? "" : "s",
             tool_text_count(&t[1], c->threads), c->threads == 1 ? "" : "s",
             tool_text_ns(&t[2], time));
-    print_count("mallocs", c->mallocs);
-    print_count("memaligns", c->memaligns);
-    print_count("reallocs", c->reallocs);
-    print_count("frees", c->frees);
-    print_count("failed", c->failed);
-    print_count("unmatched frees", c->unmatched_frees);
-    print_count("unmatched reallocs", c->unmatched_reallocs);
-    print_count("untraced frees", a->untraced_frees);
-    print_count("dropped events", a->dropped_events);
-    print_count("in prologue", a->prologue_ops);
-    print_count("in epilogue", a->epilogue_ops);
-    print_count("left out events", a->left_out_events);
-    print_count("order conflicts", a->order_conflicts);
+    tool_text_print_row("mallocs", c->mallocs);
+    tool_text_print_row("memaligns", c->memaligns);
+    tool_text_print_row("reallocs", c->reallocs);
+    tool_text_print_row("frees", c->frees);
+    tool_text_print_row("failed", c->failed);
+    tool_text_print_row("unmatched frees", c->unmatched_frees);
+    tool_text_print_row("unmatched reallocs", c->unmatched_reallocs);
+    tool_text_print_row("untraced frees", a->untraced_frees);
+    tool_text_print_row("dropped events", a->dropped_events);
+    tool_text_print_row("in prologue", a->prologue_ops);
+    tool_text_print_row("in epilogue", a->epilogue_ops);
+    tool_text_print_row("left out events", a->left_out_events);
+    tool_text_print_row("order conflicts", a->order_conflicts);
     fprintf(stderr, "  %-18s %s requested, at most %s live\n", "bytes",
             tool_text_bytes(&t[0], c->requested_bytes),
             tool_text_bytes(&t[1], a->peak_live_bytes));

@@ -98,11 +98,10 @@ bool replay_repeat_parse(const char *text, const char **json,
 
 bool replay_repeat_name(char *to, size_t size, const char *name,
                         uint64_t number) {
-    const char *slash = strrchr(name, '/');
     const char *dot = strrchr(name, '.');
     size_t length = strlen(name);
     /* A dot in front of a file's name begins no ending. */
-    const char *first = slash == NULL ? name : slash + 1;
+    const char *first = tool_file_base(name);
     size_t stem = dot == NULL || dot <= first ? length : (size_t)(dot - name);
     int n = snprintf(to, size, "%.*s.%llu%s", (int)stem, name,
                      (unsigned long long)number, name + stem);

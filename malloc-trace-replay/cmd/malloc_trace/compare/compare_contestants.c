@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/fmt.h"
 #include "common/collections.h"
+#include "common/files.h"
 #include "common/main.h"
 #include "common/shared_library.h"
 #include "common/text.h"
@@ -125,15 +126,11 @@ size_t compare_contestants_find(const struct compare_contestants *all,
     return SIZE_MAX;
 }
 
-static const char *file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 bool compare_contestant_is_like(const struct compare_contestant *a,
                                 const struct compare_contestant *b) {
-    bool alike = strcmp(file_name(a->library), file_name(b->library)) == 0 &&
-                 a->envs == b->envs;
+    bool alike =
+        strcmp(tool_file_base(a->library), tool_file_base(b->library)) == 0 &&
+        a->envs == b->envs;
     for (size_t i = 0; alike && i < a->envs; i++)
         alike = strcmp(a->env[i], b->env[i]) == 0;
     return alike;

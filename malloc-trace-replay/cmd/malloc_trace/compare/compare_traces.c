@@ -200,26 +200,21 @@ static bool find_executable(const char *command, char path[PATH_MAX]) {
     return false;
 }
 
-static const char *file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* Names R, whose path FOLDER/EXECUTABLE.PID.raw is set. Where COMMAND is a link
    to an executable of that name its own name stands for it: redis-server may be
    a link to redis-check-rdb. */
 static void name_recording(struct recording *r, const char *command) {
     char path[PATH_MAX];
-    const char *file = file_name(r->path), *pid;
+    const char *file = tool_file_base(r->path), *pid;
     size_t length = strlen(file) - strlen(".raw");
     for (pid = file + length - 1; pid > file && *pid != '.'; pid--)
         continue;
     snprintf(r->name, sizeof(r->name), "%.*s", (int)length, file);
     if (find_executable(command, path) &&
-        strlen(file_name(path)) == (size_t)(pid - file) &&
-        strncmp(file_name(path), file, (size_t)(pid - file)) == 0)
-        snprintf(r->name, sizeof(r->name), "%.255s%.*s", file_name(command),
-                 (int)(file + length - pid), pid);
+        strlen(tool_file_base(path)) == (size_t)(pid - file) &&
+        strncmp(tool_file_base(path), file, (size_t)(pid - file)) == 0)
+        snprintf(r->name, sizeof(r->name), "%.255s%.*s",
+                 tool_file_base(command), (int)(file + length - pid), pid);
 }
 
 /* Counts the events of R. */

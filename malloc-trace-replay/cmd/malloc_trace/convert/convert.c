@@ -130,12 +130,6 @@ static int write_format(struct convert *c) {
     return status;
 }
 
-static void print_count(const char *name, uint64_t n) {
-    struct tool_text t;
-    if (n != 0)
-        fprintf(stderr, "  %-18s %s\n", name, tool_text_count(&t, n));
-}
-
 static void print_summary(const struct convert *c) {
     const struct format_counts *n = format_import_counts(c->trace.import);
     struct tool_text t[3];
@@ -145,18 +139,18 @@ static void print_summary(const struct convert *c) {
             tool_text_count(&t[0], events), events == 1 ? "" : "s",
             tool_text_count(&t[1], n->threads), n->threads == 1 ? "" : "s",
             format_import_format(c->trace.import)->title);
-    print_count("mallocs", n->mallocs);
-    print_count("memaligns", n->memaligns);
-    print_count("reallocs", n->reallocs);
-    print_count("frees", n->frees);
-    print_count("failed", n->failed);
-    print_count("frees of NULL", n->null_frees);
-    print_count("late frees", n->late_frees);
-    print_count("unknown frees", n->unknown_frees);
-    print_count("unknown reallocs", n->unknown_reallocs);
-    print_count("live twice", n->used_twice);
-    print_count("unreadable lines", n->bad);
-    print_count("damaged places", n->breaks);
+    tool_text_print_row("mallocs", n->mallocs);
+    tool_text_print_row("memaligns", n->memaligns);
+    tool_text_print_row("reallocs", n->reallocs);
+    tool_text_print_row("frees", n->frees);
+    tool_text_print_row("failed", n->failed);
+    tool_text_print_row("frees of NULL", n->null_frees);
+    tool_text_print_row("late frees", n->late_frees);
+    tool_text_print_row("unknown frees", n->unknown_frees);
+    tool_text_print_row("unknown reallocs", n->unknown_reallocs);
+    tool_text_print_row("live twice", n->used_twice);
+    tool_text_print_row("unreadable lines", n->bad);
+    tool_text_print_row("damaged places", n->breaks);
     fprintf(stderr,
             "  %-18s %s requested, at most %s live\n"
             "  %-18s %s block%s\n",

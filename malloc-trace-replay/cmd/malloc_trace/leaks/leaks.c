@@ -96,8 +96,7 @@ static bool first_line(const char *name, char *line, size_t size) {
 /* Mode of call sites for the program NAME: lines for interpreters. */
 static const char *sites_of(const char *name) {
     char line[256];
-    const char *slash = strrchr(name, '/');
-    if (names_interpreter(slash == NULL ? name : slash + 1) ||
+    if (names_interpreter(tool_file_base(name)) ||
         (first_line(name, line, sizeof(line)) && names_interpreter(line)))
         return "lang:64";
     return "stack:64";

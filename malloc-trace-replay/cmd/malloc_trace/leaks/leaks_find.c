@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "common/collections.h"
+#include "common/files.h"
 #include "common/main.h"
 
 #include <stdlib.h>
@@ -132,8 +133,7 @@ static const char *interpreter_of(const struct report_tallies *t) {
                                                "node"};
     if (!t->have_header)
         return NULL;
-    const char *slash = strrchr(t->header.executable, '/');
-    const char *name = slash == NULL ? t->header.executable : slash + 1;
+    const char *name = tool_file_base(t->header.executable);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreters); i++) {
         size_t n = strlen(interpreters[i]);
         if (strncmp(name, interpreters[i], n) == 0 &&

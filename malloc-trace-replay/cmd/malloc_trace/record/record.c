@@ -93,9 +93,7 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
                          const char *command) {
     char name[PATH_MAX];
     if (file == NULL) {
-        const char *slash = strrchr(command, '/');
-        tool_file_escape(name, PATH_MAX - 32,
-                         slash != NULL ? slash + 1 : command);
+        tool_file_escape(name, PATH_MAX - 32, tool_file_base(command));
         size_t used = strlen(name);
         snprintf(name + used, sizeof(name) - used, ".%%p.trace%s",
                  mtf_compress_available() ? ".lz4" : "");

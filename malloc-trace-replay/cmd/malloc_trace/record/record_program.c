@@ -5,6 +5,7 @@
  */
 #include "cmd/malloc_trace/record/record.h"
 
+#include "common/files.h"
 #include "common/main.h"
 
 #include <elf.h>
@@ -74,11 +75,6 @@ static bool holds(const struct file_bytes *f, const char *text) {
     return memmem(f->at, f->size, text, strlen(text)) != NULL;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* Stores the file that execvp would run. false: there is none. */
 static bool find_in_path(const char *command, char path[PATH_MAX]) {
     if (strchr(command, '/') != NULL) {
@@ -117,7 +113,7 @@ static bool find_interpreter(const struct file_bytes *f, char path[PATH_MAX]) {
     if (name == NULL)
         return false;
     snprintf(path, PATH_MAX, "%s", name);
-    if (strcmp(base_name(name), "env") != 0)
+    if (strcmp(tool_file_base(name), "env") != 0)
         return true;
     do
         name = strtok_r(NULL, " \t", &rest);
@@ -354,8 +350,9 @@ static bool is_python_name(const char *name) {
 
 static bool is_python(const char *path) {
     char real[PATH_MAX];
-    return is_python_name(base_name(path)) ||
-           (realpath(path, real) != NULL && is_python_name(base_name(real)));
+    return is_python_name(tool_file_base(path)) ||
+           (realpath(path, real) != NULL &&
+            is_python_name(tool_file_base(real)));
 }
 
 /* Tells whether PYTHONMALLOC makes Python call malloc for each object. */

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "common/collections.h"
+#include "common/files.h"
 #include "common/main.h"
 
 #include <stdlib.h>
@@ -306,8 +307,7 @@ enum report_frame_class report_frame_class(const struct symbol_name *n,
     if (n->language != 0)
         return line_class(n);
     if (n->module != NULL) {
-        const char *slash = strrchr(n->module, '/');
-        const char *base = slash == NULL ? n->module : slash + 1;
+        const char *base = tool_file_base(n->module);
         if (BEGINS(base, system_modules) ||
             (interpreted && is_interpreter(base)) ||
             (is_interpreter_library(n->module) &&

@@ -3,6 +3,7 @@
 
 #include "base/fmt.h"
 #include "common/collections.h"
+#include "common/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,17 +12,13 @@
 
 /* --- Names ---------------------------------------------------------------- */
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* "libc.so.6+0x12345"; without module the address. */
 static char *place_text(const struct symbol_name *n) {
     char *text = NULL;
-    int length = n->module == NULL ? asprintf(&text, "0x%" PRIx64, n->offset)
-                                   : asprintf(&text, "%s+0x%" PRIx64,
-                                              base_name(n->module), n->offset);
+    int length = n->module == NULL
+                     ? asprintf(&text, "0x%" PRIx64, n->offset)
+                     : asprintf(&text, "%s+0x%" PRIx64,
+                                tool_file_base(n->module), n->offset);
     return length < 0 ? NULL : text;
 }
 
@@ -65,7 +62,7 @@ static char *function_text(const struct symbol_name *n) {
     if (n->language == 0 || n->file == NULL || length < 2 ||
         n->function[0] != '<' || n->function[length - 1] != '>')
         return strdup(n->function);
-    return asprintf(&text, "%s (%s)", n->function, base_name(n->file)) < 0
+    return asprintf(&text, "%s (%s)", n->function, tool_file_base(n->file)) < 0
                ? NULL
                : text;
 }
