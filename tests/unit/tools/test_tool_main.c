@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/main.h"
 
+#include "common/files.h"
 #include "tap.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +153,45 @@ static void test_times(void) {
     tap_is_str(tool_time_text(text, 7200000000000u), "2h", "up to hours");
 }
 
+/* The child's folder is "/tmp/...%d". */
+static char folder[64];
+
+static int print_pattern(void) {
+    char pattern[80];
+    if (chdir(folder) != 0)
+        return 9;
+    for (size_t room = sizeof(pattern); room >= 8; room -= 8)
+        if (tool_file_make_pattern(pattern, room, "t.%p"))
+            puts(pattern);
+    return 0;
+}
+
+static void test_names(void) {
+    char escaped[6], want[80];
+    tap_is_str(tool_file_base("/a/b.c"), "b.c", "the last name of a path");
+    tap_is_str(tool_file_base("b.c"), "b.c", "of a name");
+    tap_is_str(tool_file_base("/a/"), "", "of a folder");
+    tap_is_u64(tool_file_escape(escaped, sizeof(escaped), "50%abc"), 7,
+               "a percent sign takes two bytes");
+    tap_is_str(escaped, "50%%a", "as far as there is room");
+    snprintf(folder, sizeof(folder), "/tmp/test_names_%d%%d", (int)getpid());
+    if (mkdir(folder, 0700) != 0)
+        tap_bail("no folder");
+    in_child(print_pattern);
+    (void)rmdir(folder);
+    /* The sizes of PRINT_PATTERN that have room for it. */
+    size_t n = (size_t)snprintf(want, sizeof(want), "%.*s%%%%d/t.%%p\n",
+                                (int)strlen(folder) - 2, folder);
+    bool good = strlen(out) == (80 - n + 8) / 8 * n;
+    for (size_t i = 0; good && i < strlen(out); i += n)
+        good = strncmp(out + i, want, n) == 0;
+    tap_ok(status == 0 && good,
+           "a pattern in a folder with a percent sign, whole or not at all");
+    tap_ok(strstr(err, "prog: the name of the output is too long: t.%p\n") !=
+               NULL,
+           "which is said");
+}
+
 int main(void) {
     tool_begin("prog");
     tap_ok(signal(SIGPIPE, SIG_IGN) == SIG_IGN, "a closed pipe kills nobody");
@@ -161,5 +202,6 @@ int main(void) {
     test_end();
     test_numbers();
     test_times();
+    test_names();
     return tap_done();
 }
