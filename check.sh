@@ -91,7 +91,7 @@ stop_counter() {
     kill "$counter" 2>/dev/null
     wait "$counter" 2>/dev/null
     counter=
-    # What follows takes its line.
+    # The next output takes its line.
     [ ! -t 1 ] || printf '\r%50s\r' ''
 }
 
@@ -415,8 +415,8 @@ if [ "$long" = yes ]; then
     if have aarch64-linux-gnu-gcc && have qemu-aarch64; then
         if built_or_fail aarch64 --host=aarch64-linux-gnu \
             --disable-trace-compression; then
-            # What asks for more of the kernel than the emulator has is
-            # skipped.
+            # Skips tests that need more of the kernel than the emulator
+            # has.
             TCM_EMULATED=qemu
             export TCM_EMULATED
             tests aarch64 TESTS="$(part_tests)" LOG_COMPILER="$emulator"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What replay itself takes for an operation: its time under a malloc that does
-# next to nothing, beside the bare cost of two such calls in a loop, and the
-# speed of the decoding process.
+# Time that replay itself takes for an operation: under a malloc that does next
+# to nothing, beside the bare cost of two such calls in a loop; and the speed of
+# the decoding process.
 #
 #     bench/replay_share.sh [-b BUILD] [-n ROUNDS] [TRACE...]
 #

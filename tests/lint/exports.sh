@@ -44,7 +44,7 @@ for name in minimal tracing; do
     fi
     readelf -Wd "$library" | grep -q 'STATIC_TLS'
     result "$name: initial-exec thread-local storage" $?
-    # Of gperftools' name only where configure was asked for it.
+    # gperftools' name is there only where configure was asked for it.
     soname=libtcmalloc_minimal-malloc-trace.so.4
     ! grep -q "enable-gperftools-soname" "$top_builddir/config.log" ||
         soname=libtcmalloc_minimal.so.4

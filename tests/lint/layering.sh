@@ -35,8 +35,8 @@ traceformat_includes() {
     bad_includes src/traceformat base traceformat
 }
 core_includes() { bad_includes src/core base core; }
-# What sites are made of, from below: settings and tables, the two folders that
-# walk, definitions, and what finds them.
+# Parts of sites, from below: settings and tables, the two folders that walk,
+# definitions, and the code that finds sites.
 sites_includes() {
     bad_includes src/sites base traceformat sites
     bad_includes src/sites/unwind base traceformat sites/unwind \
@@ -47,8 +47,8 @@ sites_includes() {
 tracer_includes() {
     bad_includes src/tracer base traceformat sites tracer
 }
-# What threads do is below what the saver does; only the slow path of a thread
-# (thread_life.c) calls the saver. Both stand on the recorder, below sessions.
+# Streams of threads are below the saver; only the slow path of a thread
+# (thread_life.c) calls it. Both stand on the recorder, below sessions.
 tracer_part_includes() {
     shared="base traceformat sites tracer/stream tracer/own_thread.h
         tracer/recorder.h tracer/recording.h
@@ -174,7 +174,8 @@ memory_orders() {
     calls src '__ATOMIC_|memory_order_|__sync_|stdatomic' 'src/base/atomic.h'
     calls malloc-trace-replay '__ATOMIC_|memory_order_|__sync_|stdatomic'
 }
-# What a preloaded library may stand before is called by the instruction.
+# System calls whose functions a preloaded library may replace are made by the
+# instruction.
 system_calls() {
     for folder in base sites tracer; do
         calls "src/$folder" '(^|[^[:alnum:]_.>])(syscall|clock_gettime|f?stat|fstatat|statx|p?(read|write)|open|openat|close|fcntl|ftruncate|fallocate|lseek|getrlimit|getrusage|p?poll|nanosleep|get[pt]id|getppid|gete?uid|socket|bind|listen|accept4?|send|recv|ioctl|readlink|unlink|rename|renameat|mincore|personality)[[:blank:]]*\(' \
@@ -187,8 +188,8 @@ stdio_calls() {
     calls src '(^|[^[:alnum:]_])(v?(f|s|sn|d|as)?printf|f?puts|fopen|fwrite|fread|perror|setlocale)[[:blank:]]*\(|FILE \*' \
         'src/api/malloc_info.c'
 }
-# What a tool writes to it opens by common/files.h, which follows no link and
-# opens no file of another user's; but for files of the kernel.
+# Outputs of tools are opened by common/files.h, which follows no link and opens
+# no file of another user's; files of the kernel are no outputs.
 opens_for_writing() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
         '\<(fopen|fdopen|freopen)(64)?\(|\<O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)\>|\<(creat|mkstemp|tmpnam|tempnam)\(' \

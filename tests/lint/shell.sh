@@ -28,7 +28,7 @@ complaints() {
 clean unparsable "scripts parse"
 if command -v shellcheck >/dev/null 2>&1; then
     clean complaints "shellcheck is content"
-    # What is planted stands alone: the rest took long enough once.
+    # The planted script stands alone: reading all once took long enough.
     mkdir "$work/empty"
     tree=$work/empty
     catches complaints "an unquoted test" tests/planted.sh \

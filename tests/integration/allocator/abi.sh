@@ -16,7 +16,7 @@ for how in untraced quiet recording; do
     under $how cache_switch
 done
 
-# What was recorded on the way is whole.
+# The recordings of these runs are whole.
 if [ -e "$tracing" ] && [ -x "$postprocess" ] && [ -n "$python" ]; then
     for p in malloc_abi malloc_names cxx_operators fork_exit thread_exit cache_switch; do
         if "$postprocess" --quiet --json "$work/json" "$work/$p.$suffix" \

@@ -33,7 +33,7 @@ straight() {
              }'
 }
 
-# The same where the first jump is taken, as while a thread records.
+# recorded: counts where the first jump is taken, as while a thread records.
 recorded() {
     start=0x$(nm "$1" | awk -v name="$2" '$3 == name { print $1 }')
     objdump -d --no-show-raw-insn --start-address="$start" \

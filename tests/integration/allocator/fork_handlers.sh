@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What others do around fork: handlers of libraries, in every order in which
-# they and ours are loaded; streams; signals; children that make threads first.
+# Other code around fork: handlers of libraries, in every order in which they
+# and ours are loaded; streams; signals; children that make threads first.
 . "$top_srcdir/tests/lib/harness.sh"
 : "${CC:=cc}"
 need "$minimal"
@@ -140,7 +140,7 @@ for kind in handlers handlers_m; do
         TCMALLOC_TRACE_OUTPUT="$kind.%p.$suffix" "./app_$kind"
     [ -x "$postprocess" ] || continue
     whole=0
-    # Of a child that ends by _exit there is a spool.
+    # A child that ends by _exit leaves a spool.
     for file in $(ls | sed -n "s/^\($kind\.[0-9]*\.$suffix\).*/\1/p" |
         sort -u); do
         "$postprocess" -q "$file" p >/dev/null 2>err && whole=$((whole + 1))
@@ -206,7 +206,7 @@ if [ -e "$tracing" ]; then
             [ "$(json j complete)" = true ] && whole=$((whole + 1))
             events=$((events + $(json j mallocs)))
         done
-        # Of 8 children, each of whose 3 threads allocates 20,000 times, or once.
+        # There are 8 children; each of their 3 threads allocates 20,000 times, or once.
         case $how in
         first*) is "$how: the children's traces" "$whole $events" "8 8" ;;
         *)

@@ -86,8 +86,8 @@ else
     skip "GLib's threads" "no libglib2.0-dev"
 fi
 
-# What stands before the C library's functions in a program, as profilers of
-# locks do, may allocate, and sees the program's own threads only.
+# A program's own function in place of one of the C library, as profilers of
+# locks have, may allocate, and sees the program's own threads only.
 cat >"$work/before.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What others make of malloc-trace compare's plans and tables, with LONG=1: a
+# Plans and tables of malloc-trace compare in other programs, with LONG=1: a
 # Slurm array of one node, 1,000 jobs beside each other and one after the other,
 # and DuckDB, which gets compare's own numbers from the CSV.
 . "$top_srcdir/tests/lib/harness.sh"

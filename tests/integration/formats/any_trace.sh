@@ -166,7 +166,7 @@ print(json.load(open("compare.json"))["traces"][0]["ops"])')" \
         "$(cut -d ' ' -f 1 $kind.figures)"
 done
 
-# What is wrong is said in the words of postprocess.
+# Each command reports damage in the words of postprocess.
 "$postprocess" -q cut sorted 2>&1 | sed 's/^[^:]*: //' >want
 "$replay" -q cut 2>&1 | sed 's/^[^:]*: //' | grep -v threads >got
 check "replay says what postprocess says" cmp want got

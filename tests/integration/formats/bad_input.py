@@ -303,8 +303,8 @@ def is_part(few, many):
     return all(x in rest for x in few)
 
 
-# What is left of a damaged trace is in order and nothing else. (Which places
-# cost what is in tests/unit/tools/test_order_damage.c.)
+# The rest of a damaged trace is in order and nothing else.
+# (tests/unit/tools/test_order_damage.c counts the cost of damage by place.)
 for name, b in (("raw", raw), ("framed", lz4)):
     if not b or try_file("whole", P, b, (0,)):
         continue

@@ -44,7 +44,7 @@ if [ "$lz4" != no ] && have lz4; then
     same "processed in a frame" procdump kinds.lz4
 fi
 
-# The same from a pipe, by the name of - and of nothing.
+# A trace from a pipe, by the name - and without a name.
 dump raw/plain
 cp text whole
 check "the lines are in the order of the file" sort -c -n -s whole
@@ -54,7 +54,7 @@ check "from a file as stdin" cmp text whole
 cat raw/plain | "$malloc_trace" dump >text
 check "from a pipe" cmp text whole
 
-# What a known event looks like.
+# Lines of known events.
 check "a call" grep -q '^ *[0-9]* *1 [-0-9.]*\.\.[-0-9.]* #1 = malloc(24)$' whole
 check "a free" grep -q ' free(#1)$' whole
 
@@ -192,7 +192,7 @@ dump t.k2
 sed 's/"t.k2"$/"t"/' text >renamed
 check "parts: by the name of any" diff renamed whole
 
-# What cannot be written, and who does not want to see more.
+# Outputs that fail, and readers that want no more.
 if [ -c /dev/full ]; then
     "$malloc_trace" dump raw/plain >/dev/full 2>errors
     is "a full disk: exit status" "$?" 1

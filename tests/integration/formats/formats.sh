@@ -366,7 +366,7 @@ back cmt
 back cmt --stock
 back gperftools
 back gperftools --stock
-# Of several threads only what each of them does is in order.
+# Operations of several threads are in order for each thread only.
 unordered() { sed 's/slot [0-9]*//' "$1" | sort; }
 check "wl: written" "$malloc_trace" convert -q --to wl \
     "$top_srcdir/tests/data/processed-v1-index" out
@@ -377,7 +377,7 @@ unordered want >want_any
 check "wl: the same operations" cmp want_any got
 check "wl: replayed" "$replay" --json j --check out
 is "wl: all of it" "$(json j ops threads end_live_objects)" "2590 4 153"
-# Of one thread all is.
+# Those of one thread are all in order.
 convert -q --to wl "$golden/cmt-text" out 2>/dev/null
 check "wl: of one thread" "$malloc_trace" convert -q --to text out back
 check "wl: no failed call" diff - back <<'END'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Real traces of other programs, where they are at hand: what an independent
-# script computes from the text is what the tools say, under every allocator.
+# Real traces of other programs, where they are installed: the figures of an
+# independent script are those of the tools, under every allocator.
 . "$top_srcdir/tests/lib/harness.sh"
 need_python
 need "$malloc_trace" "$replay"

@@ -123,7 +123,7 @@ else
     skip "recordings" "recording does not work here"
 fi
 
-# What a person reads fits on a terminal, and what is said of a part is of it.
+# Text for people fits on a terminal, and a line about a part is true of it.
 narrow() { is "$1: lines of more than 79 columns" "$(awk 'length > 79' "$2")" ""; }
 part() { # NAME ARGUMENT... of postprocess
     part=$1

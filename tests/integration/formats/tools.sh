@@ -85,7 +85,7 @@ if have ltrace && ltrace -o log true >/dev/null 2>&1; then
         # shellcheck disable=SC2086
         ltrace -f -L -F ltrace.conf $options -x "$family@libc.so*" -o log \
             "$target" >/dev/null 2>&1
-        # What the C library keeps of a thread is freed at its end, unseen.
+        # Blocks that the C library keeps for a thread are freed at its end, unseen.
         "$malloc_trace" convert -q log p 2>"$err"
         recorded "ltrace $options" "ltrace log" $?
         is "ltrace $options: no line is strange" \

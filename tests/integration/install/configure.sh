@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What configure accepts and refuses, and what it says then.
+# Options that configure accepts and refuses, and its messages.
 . "$top_srcdir/tests/lib/harness.sh"
 : "${CC:=cc}"
 [ -x "$top_srcdir/configure" ] || skip_all "no configure"

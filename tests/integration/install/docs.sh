@@ -9,7 +9,7 @@ need_preload
 need_command lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || skip_all "the examples use LZ4"
 
-# As if everything were installed.
+# Finds the programs like installed ones.
 PATH=$top_builddir/malloc-trace-replay:$PATH
 LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 CPATH=$top_srcdir/src

@@ -101,8 +101,8 @@ for l in "$minimal" "$tracing"; do
         "$(twins "$l")" ""
 done
 
-# What gperftools' library has and ours lack is listed in the document; of the
-# version that the document names, only that. C++ names are left out.
+# The document lists the functions of gperftools' library that ours lack, and
+# for the version that it names no other ones. C++ names are left out.
 for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
     [ -e "$theirs_so" ] && have nm || {
         skip "what is missing is documented" "gperftools' library is not here"
@@ -121,7 +121,7 @@ for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
         is "and only that" "$(comm -13 lacking missing)" ""
 done
 
-# The same declarations twice are no contradiction: so the types agree.
+# Types agree: both headers declare the same functions, without contradiction.
 if [ -n "$theirs" ]; then
     {
         echo "#include \"$ours/tcmalloc.h\""
@@ -183,7 +183,7 @@ for library in minimal minimal_tracing; do
     done
 done
 
-# What is linked with gperftools' library itself runs with ours in its place.
+# Programs linked with gperftools' library run with ours in its place.
 for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
     [ -n "$theirs" ] && [ -e "$theirs_so" ] || continue
     check "linked with gperftools" $CXX -std=gnu++17 -fno-builtin tc_api.cc \

@@ -99,7 +99,7 @@ done
 # ---------------------------------------------------------------------------
 # With what pkg-config says.
 
-# Of gperftools' name is a file of gperftools alone.
+# A file with gperftools' name belongs to gperftools alone.
 pc_file() {
     case $1 in
     minimal) echo "$top_builddir/libtcmalloc_minimal-malloc-trace.pc" ;;

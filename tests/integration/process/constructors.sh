@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What constructors of other libraries do before that of the recorder runs:
-# allocate much, make threads, fork. All of it is recorded.
+# Constructors of other libraries that run before the recorder's: they allocate
+# much, make threads, fork. All of it is recorded.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$postprocess" "$malloc_trace"
 need_python

@@ -43,7 +43,7 @@ else
     skip "filters" "the kernel refuses them"
 fi
 
-# What follows needs namespaces of our own.
+# The rest needs namespaces of its own.
 if ! have unshare || ! unshare -Urm true 2>/dev/null; then
     skip "namespaces" "unshare -Urm is refused"
     tap_end

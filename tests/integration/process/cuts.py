@@ -232,8 +232,8 @@ def one_moment(how, plain):
     ok(r.status == 3 and "not of one moment" in r.text,
        how + ": the spool was copied earlier", r)
 
-    # What a copy that takes long has, and what a power failure may leave: a
-    # page 0 that is older than the rest.
+    # A page 0 that is older than the rest: a slow copy has it, and a power
+    # failure may leave it.
     old, new = read("first.spool"), read("second.spool")
     shutil.copy("first", "mix")
     write("mix.spool", old[:4096] + new[4096:])

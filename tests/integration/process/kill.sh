@@ -82,7 +82,7 @@ print('0.%03d' % random.Random($threads * 1000 + $i).randrange(20, 150))")
         export TCMALLOC_TRACE_UNCOMPRESSED
         one "slow, $threads threads, $i" $threads 300 "$wait" \
             "$work/slow$threads.$i"
-        # As fast as it goes.
+        # No pause between requests.
         one_deep=0
         one "fast, $threads threads, $i" $threads 0 "$wait" \
             "$work/fast$threads.$i"
@@ -102,7 +102,7 @@ if [ -x "$postprocess" ] && [ -e "$work/alone.$suffix.spool" ]; then
         "$work/p2" \
         2>"$work/err"
     status=$?
-    # What the saver had written and taken out of the spool is gone now.
+    # Events that the saver had written and taken out of the spool are gone.
     at_least "spool alone: read under the name of the file ($status of $all)" \
         "$(json "$work/json2" events)" 1
     "$postprocess" --quiet --json "$work/json3" "$work/alone.$suffix.spool" \

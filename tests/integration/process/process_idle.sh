@@ -38,7 +38,8 @@ switches() {
     done | awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n + 0 }'
 }
 threads() { find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l; }
-# What a write changes, spools included; not the times of a shared mapping.
+# Changes of files by a write, spools included; not the times of a shared
+# mapping.
 state() { stat -c '%n %s %b %y' "$@"; }
 
 n=0

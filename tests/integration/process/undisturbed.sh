@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a program sees of itself, and what it may do to itself, is the same with
-# and without recording; its trace is whole, or one line says why it is not.
+# A recorded program sees of itself, and may do to itself, the same as without
+# recording; its trace is whole, or one line says why it is not.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$minimal" "$tracing" "$built/process/undisturbed_target" "$postprocess"
 need_python

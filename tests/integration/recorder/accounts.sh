@@ -85,14 +85,14 @@ sound "untraced frees" u.1
 edit u.1 one footer 38 -1
 damaged "fewer than the streams have" one "untraced frees"
 
-# Of a flight recording the footer counts what was not kept, too.
+# The footer of a flight recording counts events that were not kept, too.
 TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_KEEP_MB=1 \
     record f "$built/recorder/control_target" limit 8 2>err
 is "flight: exit status" $? 51
 sound "flight" f
 
-# What is recorded, dropped, and freed untraced is together what the program did,
-# with marks in the gaps, gaps open at the end, and threads born in one.
+# Recorded, dropped and untraced events add up to those of the program, with
+# marks in the gaps, gaps open at the end, and threads born in one.
 mkfifo slow
 (
     exec <slow

@@ -123,7 +123,7 @@ for how in 0 1; do
     is "switching under load $how: each is whole" $bad 0
 done
 
-# Whoever asks for what, whenever.
+# Requests by several threads at any time.
 rm -f t*
 plain t "$target" all 3 2>err
 is "all at once: exit status" $? 0
@@ -190,7 +190,7 @@ is "start to a FIFO: and to a file" "$(dump d.trace | grep -c 'malloc 60002 ')" 
 # A limit: what was stopped at its size can be begun again.
 if knows TCMALLOC_TRACE_LIMIT_MB; then
     rm -f t*
-    # What waits to be saved when the limit is seen is saved, too.
+    # Events that wait to be saved when the limit is seen are saved, too.
     TCMALLOC_TRACE_LIMIT_MB=1 TCMALLOC_TRACE_BUFFER_MB=1 \
         record t "$target" limit 8 2>err
     is "limit, compressed: exit status" $? 51

@@ -67,8 +67,8 @@ print(i["events"] - i["older_frees"] - p["events"],
         "$("$postprocess" t p 2>&1 | sed -n '1s/.* in //p')"
 done
 
-# What is kept stays below what was asked for, whatever a part grows to, and a
-# limit does not end it.
+# The kept parts stay below the size that was asked for, whatever one grows to,
+# and a limit does not end the recording.
 for mb in 1 2 4; do
     rm -f t*
     TCMALLOC_TRACE_LIMIT_MB=1 keep $mb t "$target" limit 16
@@ -98,7 +98,7 @@ check "a damaged part: is named" grep -q "${second}\|u: byte\|u.k" err
 [ -n "$last" ]
 is "a damaged part: there is a last" $? 0
 
-# What was never too large is there from its beginning.
+# A recording that was never too large is there from its beginning.
 keep 64 v "$target" limit 1
 is "all of it: one part" "$(parts v)" 1
 whole "all of it" v true

@@ -50,7 +50,7 @@ diag <"$work/err"
 [ -e "$work/plain.spool" ]
 is "plain: no spool is left" $? 1
 
-# What the tools count is what the stranger counts.
+# The tools and the reader that knows nothing of them count alike.
 if [ -x "$postprocess" ]; then
     keys="events mallocs memaligns reallocs frees failed_allocations
         requested_bytes untraced_frees dropped_events unmatched_frees threads

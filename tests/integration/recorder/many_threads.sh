@@ -25,7 +25,7 @@ for options in "" "--max-threads=4"; do
     is "393 threads: operations, threads" "$(json j ops threads)" \
         "$(json post ops threads)"
 done
-# A limit of address space has no room for so many stacks.
+# A limit of address space leaves no room for the stacks of all threads.
 (
     ulimit -v 300000
     # The C library reserves address space by thread, and has none left then.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What other users of the system can see of a recording, and do to it: modes,
-# locks, files left behind.
+# Other users of the system: what they can see of a recording, and do to it.
+# Modes, locks, files left behind.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$built/recorder/exchange" "$postprocess" "$replay" "$malloc_trace"
 need_python
@@ -92,7 +92,7 @@ strangers() { # VICTIM USER
         mkfifo -m 666 open/fifo && mkdir open/own && chmod 777 open/own &&
         ln -s '$work/home$2/file' open/own/t && : >open/file &&
         chmod 666 open/file"
-    # What reads the FIFO gets nothing.
+    # The reader of the FIFO gets nothing.
     $stranger timeout 60 cat open/fifo >fifo.got &
     reader=$!
     for name in t sub/file fifo own/t; do

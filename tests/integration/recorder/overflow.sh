@@ -10,7 +10,7 @@ target=$built/recorder/overflow_target
 steps=100000
 cd "$work" || exit 99
 
-# What the program does, from a run that nothing holds up.
+# Counts of the program, from a run that nothing holds up.
 record t "$target" $steps
 is "lossless run" $? 51
 "$postprocess" --quiet --json json t p

@@ -14,7 +14,7 @@ is "untraced run" $? 0
 LD_PRELOAD=$tracing "$target" 400000 >off
 check "recording off: the same addresses" cmp untraced off
 
-# What a process does besides.
+# Events of the process beside those of the test.
 record none "$target" 0 >/dev/null
 "$postprocess" --quiet --json base none p
 

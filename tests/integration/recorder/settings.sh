@@ -82,7 +82,7 @@ is "STATS=1 prints them by kind" \
         err)" \
     "$(json json mallocs frees)"
 
-# What the environment of the program shows, and what it does not.
+# Variables that the program sees in its environment, and those it does not.
 env | sed 's/=.*//' | sort -u >plain.env
 plain t env >traced.env 2>err
 is "no variable of ours but the owner is added" \

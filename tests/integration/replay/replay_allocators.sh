@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The same traces under every allocator that is here: the account of the replay
-# is that of the trace.
+# Traces under every allocator that is installed: the account of the replay is
+# that of the trace.
 . "$top_srcdir/tests/lib/harness.sh"
 
 if [ "${TCM_SANITIZED:-no}" != no ]; then

@@ -21,8 +21,8 @@ await() {
 # fed_half SIGNAL ARGS...: replay gets half of a trace by a FIFO and then the
 # signal, while it waits for more.
 mkfifo feed
-# Whether the decoding process has read half of the trace, and done what it can
-# with that: it sleeps each time that it is looked at.
+# has_read: passes if the decoding process has read half of the trace, and done
+# what it can with that: it sleeps each time that it is looked at.
 # shellcheck disable=SC2317
 has_read() {
     decoder=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What replay says and does to bad command lines, inputs and outputs.
+# Bad command lines, inputs and outputs of replay: messages and status.
 . "$top_srcdir/tests/lib/harness.sh"
 
 make=$top_builddir/tests/unit/tools/replay_make
@@ -63,13 +63,14 @@ named() {
         like "in the same words" named.err "$1: byte 0: is $2"
     done
 }
-# Of another method than there is.
+# A method that does not exist.
 printf '\037\213\007\010 and more' >gzip
 named gzip "a gzip file"
 printf '\3757zXZ\000\000\004 and more' >xz
 named xz "an xz file"
 printf '\344\143\275\154\007\006\040\033\005' >foreign
-# What malloc-trace convert reads, the others read, too; postprocess says so.
+# Formats that malloc-trace convert reads: the others read them, too, and
+# postprocess says so.
 foreign() {
     fails_with "postprocess of $1" 1 "$postprocess" "$1"
     like "says what it is" "$err" \
@@ -289,7 +290,7 @@ check "a trace of nothing" "$replay" --json j n.p
 is "has no operations" "$(json j ops)" 0
 is "and takes no time for each" "$(json j ns_per_op)" 0
 
-# What postprocess says of a recording replay says too.
+# Messages about a recording are those of postprocess.
 check "postprocess" "$postprocess" --quiet --json a \
     "$top_srcdir/tests/data/raw-v1" r.p
 check "replay of a recording" "$replay" --json j r.p

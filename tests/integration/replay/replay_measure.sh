@@ -316,7 +316,7 @@ else
     skip "counters beside the recorded ones" "no recording here"
 fi
 
-# What malloc took of the recorded run.
+# Share of malloc in the recorded run.
 if record work.t "$top_builddir/tests/integration/recorder/exchange" 2 20000 \
     >/dev/null 2>&1; then
     "$postprocess" -q work.t work.p

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What allocators say of themselves after a replay, and that it agrees with the
-# trace.
+# Statistics of allocators after a replay agree with the trace.
 . "$top_srcdir/tests/lib/harness.sh"
 if [ "${TCM_SANITIZED:-no}" != no ]; then
     skip_all "the sanitizers' runtime replaces malloc"

@@ -156,7 +156,7 @@ else
     skip "stripped programs" "no objcopy, or built without elfutils"
 fi
 
-# What valgrind sees.
+# Frames that valgrind sees.
 if have valgrind && [ "$names" = yes ]; then
     no_frees='--run-libc-freeres=no --run-cxx-freeres=no'
     dhat() { # WHAT COMMAND...
@@ -217,7 +217,7 @@ else
     skip "closed libraries" "no compiler for a library"
 fi
 
-# What is no trace, cut, or not sited.
+# Files that are no trace, are cut, or have no sites.
 fails_with "no trace" 1 report "$here/report/report.sh"
 # From pipes, too.
 cat t | report --columns - >piped

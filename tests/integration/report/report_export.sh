@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What malloc-trace report writes for other programs: stacks of several frames
+# Exports of malloc-trace report for other programs: stacks of several frames
 # in the formats of pprof, speedscope, DHAT's viewer, gperftools and flame
 # graphs have the report's figures, and those programs read them. The viewers
 # are opened with LONG=1.
@@ -89,7 +89,7 @@ check "what is asked for stands first" "$malloc_trace" report -q --sort=calls \
     --speedscope calls.json stacks.p
 is "in speedscope" "$(json calls.json activeProfileIndex)" 4
 
-# Of a program.
+# A program of known sites.
 if $CC -g -O1 -fno-builtin -o app "$here/report/report_target.c" 2>"$err"; then
     TCMALLOC_TRACE_SITES=caller record t ./app
     check "a recording" export_all t app

@@ -95,7 +95,7 @@ for key in new:
 place=lose
 [ "${TCM_HAVE_LIBDW:-no}" = yes ] || place=leak+
 
-# Of a process, by its number.
+# A process, by its number.
 mkfifo input
 TCMALLOC_TRACE_SITES=caller LD_PRELOAD=$tracing \
     TCMALLOC_TRACE_OUTPUT=$work/t ./leak <input >answers &
@@ -130,7 +130,7 @@ fi
 eventually 20 as_new
 result "with all figures of a report that is made now" $?
 
-# What was read is not read again, however much it is.
+# No part of a trace is read twice, however long it is.
 echo 300000 >&7
 many() { [ "$(wc -l <answers)" = "$1" ]; }
 eventually 60 many "$lines"
@@ -209,7 +209,7 @@ is "and its port" "$(code "$url")" 000
 [ ! -s server.err ]
 result "with no word about what is no fault" $?
 
-# Of a file, at a socket.
+# A file, at a socket.
 serve --serve "$work/s" t
 result "a page at a socket" $?
 is "that its user alone can use" "$(stat -c '%a %F' s)" "600 socket"
@@ -232,7 +232,7 @@ echo kept >file
 fails_with "a file is not" 1 "$malloc_trace" report --serve ./file t
 is "and stays" "$(cat file)" kept
 
-# Of one that forgets: it is read anew each time, and told of once.
+# A flight recording is read anew each time, which is said once.
 mkfifo again
 TCMALLOC_TRACE_KEEP_MB=8 TCMALLOC_TRACE_SITES=caller LD_PRELOAD=$tracing \
     TCMALLOC_TRACE_OUTPUT=$work/k ./leak <again >answers &
@@ -272,7 +272,7 @@ exec 7>&-
 wait $program
 program=
 
-# Of a damaged one.
+# A damaged trace.
 head -c "$(($(wc -c <t) * 2 / 3))" t >cut
 serve --serve 127.0.0.1:0 cut
 result "a page of a cut trace" $?

@@ -67,7 +67,7 @@ export PYTHONMALLOC=malloc
 loaded python "$python_so" "$here/sites/lang_target.py"
 unset PYTHONMALLOC
 loaded perl "$perl_so" "$here/sites/lang_target.pl"
-# Of Ruby 3.3 it is not known what runs its code before it does.
+# It is not known which function of Ruby 3.3 runs its code.
 ruby_lines=1
 case $ruby_so in
 *3.1)

@@ -95,7 +95,7 @@ EOF
     like "ruby: the mark" dumped 'mark "then"'
     is "ruby: what was before is not recorded" "$(grep -c '(70001)' dumped)" 0
 
-    # The same of a recording that the environment named.
+    # A recording that the environment named.
     cat >named.rb <<'EOF'
 require "malloc_trace"
 30.times { "x" * 80_000 }

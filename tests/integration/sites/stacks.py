@@ -54,7 +54,7 @@ def compare(output, paths):
         elif what == "open":
             good = good and got[0] == want + (0,)
         elif what == "made":
-            # What prints is called from the caller of the code itself.
+            # The printing function is called from the caller of the code itself.
             good = (good and len(got[0]) > len(want)
                     and got[0][-len(want):] == want)
         elif what == "child":

@@ -57,7 +57,7 @@ def progress():
     p = subprocess.run([post, raw, "/dev/null"], stderr=subprocess.PIPE)
     ok(b"\r" not in p.stderr and b"M/s" not in p.stderr,
        "no progress where stderr is no terminal", p.stderr)
-    # Of a pipe nobody knows the end.
+    # A pipe has no known end.
     with open(raw, "rb") as f:
         data = f.read()
     p = subprocess.Popen(["cat", raw], stdout=subprocess.PIPE)

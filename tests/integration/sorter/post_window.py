@@ -20,7 +20,7 @@ from tap import done, ok
 
 tools, raw = sys.argv[1:3]
 form = sys.argv[3] if len(sys.argv) > 3 else "file"
-# Of a growing trace, the events up to the last barrier.
+# A growing trace has the events up to its last barrier.
 usual = 3 if form == "growing" else 0
 OPS = ("alloc", "realloc_new", "realloc", "free", "realloc_end")
 

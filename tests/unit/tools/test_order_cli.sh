@@ -9,7 +9,7 @@ run "$postprocess" --json v1.json "$data/raw-v1" v1
 is "the golden raw trace" "$status" 0
 cp "$err" summary
 cp "$out" nothing
-# What follows its operation blocks may grow.
+# Blocks behind the operation blocks may grow.
 check "gives the golden processed trace" \
     cmp -n 6737 v1 "$data/processed-v1-ends"
 check "a summary is on stderr" grep -q 'of an event: median' summary
