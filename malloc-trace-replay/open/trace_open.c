@@ -75,6 +75,7 @@ static bool take_bytes(void *ctx, const void *data, size_t n) {
             if (s->buffer == NULL)
                 return false;
         }
+        TCM_ASSERT(s->filled < BUFFER_BYTES);
         size_t piece = BUFFER_BYTES - s->filled;
         if (piece > n)
             piece = n;
@@ -286,6 +287,8 @@ bool trace_open(struct trace *t, const char *name,
     }
     if (!good)
         errno = ENOMEM;
+    TCM_ASSERT(!good || t->in != NULL);
+    TCM_ASSERT(t->sorting == NULL || t->import == NULL);
     return good;
 }
 

@@ -140,6 +140,7 @@ static const char *demangled(struct symbol_names *n, const char *text) {
         n->failed = true;
         return text;
     }
+    TCM_ASSERT(e->value <= n->texts);
     if (e->value != 0)
         return n->text[e->value - 1];
     char *plain = demangle(text);
@@ -208,6 +209,7 @@ static void add_module_names(struct symbol_names *n,
     struct symbol_frame frame[SYMBOL_DEPTH];
     unsigned count =
         symbol_modules_find(n->modules, f->module, name.offset, frame);
+    TCM_ASSERT(count <= SYMBOL_DEPTH);
     for (unsigned i = 0; i < count; i++) {
         name.function = demangled(n, frame[i].function);
         name.file = frame[i].file;
@@ -256,6 +258,7 @@ static struct place *place_of(struct symbol_names *n, uint64_t a, uint64_t b) {
             n->place[n->places++] = (struct place){.a = a, .b = b};
             e->value = n->places;
         }
+        TCM_ASSERT(e->value <= n->places);
         struct place *p = &n->place[e->value - 1];
         if (p->a == a && p->b == b)
             return p;

@@ -203,6 +203,7 @@ static struct filter_block **in_order(struct filter *f, enum filter_state state,
     for (size_t i = 0; i < f->used; i++)
         if (f->block[i].state == state)
             a[at++] = &f->block[i];
+    TCM_ASSERT(at == *n);
     qsort(a, *n, sizeof(struct filter_block *), compare_made);
     return a;
 }
@@ -241,6 +242,7 @@ static void end_threads(struct filter *f) {
 }
 
 static void begin_window(struct filter *f) {
+    TCM_ASSERT(f->phase == FILTER_BEFORE && f->live_objects == 0);
     f->phase = FILTER_WITHIN;
     f->start_ns = f->end_ns = f->time_ns;
     mtf_proc_put_time(f->out, f->time_ns);
@@ -250,6 +252,7 @@ static void begin_window(struct filter *f) {
     for (size_t i = 0; i < n; i++)
         make(f, a[i], 0);
     free(a);
+    TCM_ASSERT(f->live_objects == n);
     end_threads(f);
     f->prologue_ops = n;
     mtf_proc_put_phase(f->out, MTF_PROC_PHASE_RECORDED);
@@ -637,6 +640,7 @@ bool filter_take(struct filter *f, const void *data, size_t n) {
         if (whole < f->length)
             return false;
         size_t piece = n < whole - f->length ? n : whole - f->length;
+        TCM_ASSERT(f->length + piece <= sizeof(f->memory));
         memcpy(f->memory + f->length, p, piece);
         f->length += piece;
         p += piece;

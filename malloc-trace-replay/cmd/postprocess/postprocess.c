@@ -5,6 +5,7 @@
  * sort/sorter.h, cutting a part of the trace is window/filter.h; options,
  * output and the summary are here.
  */
+#include "base/check.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/input.h"
@@ -63,6 +64,7 @@ static void account_filter(struct sort_account *a, const struct filter *f) {
     a->prologue_ops = f->prologue_ops;
     a->epilogue_ops = f->epilogue_ops;
     a->left_out_events = f->left_out;
+    TCM_ASSERT(a->prologue_ops + a->epilogue_ops <= a->events - c->failed);
     if (f->start_ns > a->start_ns)
         a->start_ns = f->start_ns;
     if (f->phase == FILTER_AFTER)
