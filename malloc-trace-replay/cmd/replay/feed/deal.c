@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "cmd/replay/feed/op.h"
 #include "common/collections.h"
 #include "traceformat/trace_event.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/feed/recorded.h"
+#include "cmd/replay/feed/translate.h"
 
 #include "traceformat/trace_event.h"
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
+#include "cmd/replay/feed/op.h"
 #include "common/collections.h"
 #include "traceformat/trace_event.h"
 

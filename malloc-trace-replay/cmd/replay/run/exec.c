@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "cmd/replay/feed/op.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
