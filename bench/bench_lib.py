@@ -30,6 +30,14 @@ class Allocator:
             self.settings["LD_PRELOAD"] = preload
 
 
+def name_of(library):
+    """What tables call the allocator of a library; "": the C library's."""
+    names = {"": "glibc", "libtcmalloc_minimal.so": "tcmalloc-mt"}
+    names.update((soname, name) for name, soname in PEERS.items())
+    file = os.path.basename(library)
+    return names.get(file, file)
+
+
 def find_peer(soname):
     for place in PLACES:
         path = os.path.join(place, soname)

@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+import bench_lib as lib
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 STOPPED = "stopped"  # not an option: the trace of stop_all.c
 WAYS = [("real", ["--threads=real"]),
@@ -117,8 +119,8 @@ def measure(kind, program, trace, replay, allocators, rounds, work):
         for name, _ in WAYS:
             p, w = (statistics.median(x) for x in zip(*figures[library, name]))
             row.append("%.2f, %.2f" % (p / peak, w / wall))
-        name = os.path.basename(library) or "C library"
-        print("| %s | %s |" % (name, " | ".join(row)), flush=True)
+        print("| %s | %s |" % (lib.name_of(library), " | ".join(row)),
+              flush=True)
 
 
 main()

@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+import bench_lib as lib
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ["", "libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"]
 COUNTERS = [("misses", "tcmalloc.thread_cache_misses"),
@@ -175,8 +177,8 @@ def compare(name, command, trace, replay, allocators, rounds, work):
                 (m[i + 1] - base[i + 1] - (m[1] - base[1])) / 2**20))
             if a != allocators[0]:
                 miss[touch].append(abs(m[i] - base[i] - (m[0] - base[0])))
-        print("| %s, %s | %s |" % (name, os.path.basename(a) or "C library",
-                                   " | ".join(cells)), flush=True)
+        print("| %s, %s | %s |" % (name, lib.name_of(a), " | ".join(cells)),
+              flush=True)
     return miss
 
 

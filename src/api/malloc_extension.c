@@ -107,7 +107,7 @@ TCM_PUBLIC const char *TCM_EXPORT(tc_version)(int *major, int *minor,
         *minor = TC_VERSION_MINOR;
     if (patch != NULL)
         *patch = TC_VERSION_PATCH;
-    return "malloc-trace " TCM_VERSION;
+    return TCM_ALLOCATOR_NAME " " TCM_VERSION;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -44,7 +44,7 @@ same() {
 }
 # get WHAT...: values of j
 get() { "$python" "$here/compare/compare_check.py" get j "$@" 2>&1; }
-own=malloc-trace
+own=tcmalloc-mt
 
 # --- The verdict --------------------------------------------------------------
 
@@ -61,7 +61,7 @@ is "and is the first line" "$(head -n 1 table)" \
     "$("$python" -c 'import json
 print(json.load(open("j"))["recommendation"]["text"])')"
 like "the version of this library" j \
-    '"version": "libtcmalloc_minimal.*\.so.* .malloc-trace '
+    '"version": "libtcmalloc_minimal.*\.so.* .tcmalloc-mt '
 compare 0 "two rounds are too few, which is said" -a glibc -a $own -n 2 p.p
 like "how many it takes" "$out" \
     "^No recommendation: too few rounds for a verdict, 9 are needed and 2 were"
@@ -81,6 +81,14 @@ is "an interval" "$(get $own/peak_rss_bytes.samples)" 11
 compare 0 "another baseline" -a glibc -a $own --baseline $own -n 11 p.p
 is "is the baseline" "$(get baseline)" $own
 same "beside that one" figures j c
+compare 0 "the allocator by its name in older scripts" -a glibc \
+    -a malloc-trace --baseline malloc-trace -n 2 p.p
+is "is called as it is now" "$(get baseline $own.runs)" "$own|2"
+like "in the table, too" "$out" "^ +[12]  $own  "
+compare 2 "it is one contestant" -a $own -a malloc-trace -n 1 p.p
+compare 0 "but a library of the user's keeps the name that he gives" -a glibc \
+    -a "malloc-trace=$minimal" -n 1 p.p
+is "in the results" "$(get malloc-trace.runs)" 1
 
 # --- Contestants --------------------------------------------------------------
 

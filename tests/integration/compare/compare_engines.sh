@@ -12,7 +12,7 @@ make=$top_builddir/tests/unit/tools/replay_make
 plan() {
     plan_dir=$1
     shift
-    "$malloc_trace" compare -q -a glibc -a malloc-trace --plan "$plan_dir" "$@"
+    "$malloc_trace" compare -q -a glibc -a tcmalloc-mt --plan "$plan_dir" "$@"
 }
 # merged WHAT: the plan WHAT has all results; leaves WHAT.json.
 merged() {

@@ -12,7 +12,7 @@ get() { "$python" "$here/compare/compare_check.py" get j "$@" 2>&1; }
 plan() {
     plan_dir=$1
     shift
-    "$malloc_trace" compare -q -a glibc -a malloc-trace --plan "$plan_dir" "$@"
+    "$malloc_trace" compare -q -a glibc -a tcmalloc-mt --plan "$plan_dir" "$@"
 }
 # verdict DIR...: merges; leaves j, c, $out, $err and $status.
 verdict() {
@@ -88,7 +88,7 @@ is "a result deleted, one cut" "$status" 3
 like "the deleted one is named" "$err" "job 3.0.1 has no result"
 like "so is the other one" "$err" "job 5.0.0 has a bad result"
 like "there is a verdict of the others" "$out" "^processor time an operation"
-is "with as many runs" "$(get glibc.runs malloc-trace.runs)" "9|9"
+is "with as many runs" "$(get glibc.runs tcmalloc-mt.runs)" "9|9"
 ls -l --time-style=full-iso "$results" >before
 check "the jobs again" sh "$dir/jobs.txt"
 ls -l --time-style=full-iso "$results" >all
@@ -136,7 +136,7 @@ import json, os, sys
 results, recorded = sys.argv[1] + "/results/", int(sys.argv[2])
 for name in os.listdir(results):
     run = json.load(open(results + name))
-    r, own = run["replay"], run["contestant"] == "malloc-trace"
+    r, own = run["replay"], run["contestant"] != "glibc"
     r["cpu_ns_per_op"] = int(sys.argv[4 if own else 3]) / r["ops"]
     r["replayer_cpu_ns"] = 0
     r["recorded_cpu_ns"] = recorded
@@ -155,7 +155,7 @@ is "half of the recorded run, and twice that" \
 like "in words" "$out" "malloc takes about 66.7 % of the program's"
 like "and so what is saved" "$out" "would take about 33.3 % less"
 is "which is recommended first" "$(head -n 1 "$out" | sed 's/time, .*/time,/')" \
-    "Take malloc-trace: the program takes about 33 % less time,"
+    "Take tcmalloc-mt: the program takes about 33 % less time,"
 is "with its gain" "$("$python" -c '
 import json
 g = json.load(open("j"))["recommendation"]["time"]
@@ -165,7 +165,7 @@ is "more than the recorded run" "$(share 1000000 1680000 500000 |
 is "a replay that took longer than all of it tells nothing" \
     "$(share 1000000 1680000 1100000)" None
 cp -r "$dir" other
-sed -i 's/(malloc-trace /(another /' other/results/*.json
+sed -i 's/(tcmalloc-mt /(another /' other/results/*.json
 verdict other
 grep -q "of the program.s processor time" "$out"
 is "nor do replays of other libraries" $? 1
@@ -275,7 +275,22 @@ mv "xargs's plan" one
 mv "make's plan" two
 verdict one two
 is "two plans merged" "$status" 0
-is "have the runs of both" "$(get glibc.runs malloc-trace.runs)" "20|20"
+is "have the runs of both" "$(get glibc.runs tcmalloc-mt.runs)" "20|20"
+# as older versions wrote them
+cp -r two old
+sed -i 's/"tcmalloc-mt"/"malloc-trace"/; s/(tcmalloc-mt /(malloc-trace /' \
+    old/plan.json old/results/*.json
+is "the allocator's old name is in the plan and in half of the results" "$(
+    grep -l '"malloc-trace"' old/plan.json old/results/*.json | wc -l)" 12
+for plans in old "one old" "old one"; do
+    verdict $plans
+    is "$plans: status" "$status" 0
+    is "$plans: runs" "$(get glibc.runs tcmalloc-mt.runs)" \
+        "$(echo "$plans" | awk '{ print 10 * NF "|" 10 * NF }')"
+done
+dir=old
+is "replays of its library tell malloc's share" \
+    "$(share 1000000 1000000 500000 | cut -c 1-6)" 66.666
 check "a plan of other contestants" "$malloc_trace" compare -q -a glibc \
     -a "other=$minimal" --plan three -n 1 p.p
 verdict one three

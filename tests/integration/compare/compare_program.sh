@@ -65,7 +65,7 @@ export TMPDIR
 # compare COMMAND...: leaves j, $out, $err and $status.
 compare() {
     rm -f j
-    run timeout 120 "$malloc_trace" compare -a glibc -a malloc-trace -n 2 \
+    run timeout 120 "$malloc_trace" compare -a glibc -a tcmalloc-mt -n 2 \
         --json j "$@"
 }
 # clean WHAT: no temporary file is left.
@@ -75,16 +75,16 @@ compare -- ./does
 is "a program: status and output" "$status,$(cat "$out")" "0,out"
 is "its own message, once" "$(grep -c '^err$' "$err")" 1
 like "the verdict is on standard error" "$err" "^processor time an operation"
-is "its trace is used" "$(get glibc.runs malloc-trace.runs)" "2|2"
+is "its trace is used" "$(get glibc.runs tcmalloc-mt.runs)" "2|2"
 clean "a program"
 compare --all-processes -- ./does fork
 is "one that forks: status and output" "$status,$(cat "$out")" "0,child
 parent"
-is "both processes are replayed" "$(get malloc-trace.runs)" 4
+is "both processes are replayed" "$(get tcmalloc-mt.runs)" 4
 clean "one that forks"
 compare -- sh -c './does; ./does fork; exit 0'
 is "a shell that starts others" "$status" 0
-is "the largest process alone is replayed" "$(get malloc-trace.runs)" 2
+is "the largest process alone is replayed" "$(get tcmalloc-mt.runs)" 2
 like "and named, as are the others with their calls" "$err" \
     "does\.[0-9]+ .[0-9,]+ calls. is compared; 3 of 4 recorded processes are left out: does\.[0-9]+ .[0-9,]+ calls.*, (sh|dash|bash)\.[0-9]+ "
 like "and the option that adds them" "$err" "--all-processes adds"
@@ -95,12 +95,12 @@ like "is called by the link's name" "$err" "^linked\.[0-9]+: "
 compare -- ./does killed
 is "one that is killed: status and output" "$status,$(cat "$out")" "0,dying"
 like "which is told" "$err" "does: ended by signal 9 "
-is "what it did is compared" "$(get malloc-trace.runs)" 2
+is "what it did is compared" "$(get tcmalloc-mt.runs)" 2
 clean "one that is killed"
 compare -- ./does status
 is "one that fails" "$status" 0
 like "which is told" "$err" "does: exit status 7; what it did until then is"
-run sh -c 'printf "a\nb\n" | "$0" compare -a glibc -a malloc-trace -n 1 --json j \
+run sh -c 'printf "a\nb\n" | "$0" compare -a glibc -a tcmalloc-mt -n 1 --json j \
     -- ./does read' "$malloc_trace"
 is "one that reads from a pipe" "$status,$(cat "$out")" "0,got a
 got b"
@@ -119,7 +119,7 @@ is "one that does not exist" "$status" 1
 like "is named" "$err" "gone"
 clean "one that does not exist"
 if have script; then
-    script -qec "\"$malloc_trace\" compare -a glibc -a malloc-trace -n 1 \
+    script -qec "\"$malloc_trace\" compare -a glibc -a tcmalloc-mt -n 1 \
         --json j -- ./does tty" typescript >"$out" 2>"$err" </dev/null
     is "on a terminal" $? 0
     like "it has the terminal" "$out" "terminal [01]11"
@@ -128,7 +128,7 @@ else
 fi
 
 for kind in json csv html; do
-    "$malloc_trace" compare -q -a glibc -a malloc-trace -n 1 --$kind - -- ./does \
+    "$malloc_trace" compare -q -a glibc -a tcmalloc-mt -n 1 --$kind - -- ./does \
         >"$out" 2>"$err"
     is "--$kind to standard output: status" $? 0
     is "has none of the program's output" "$(grep -c '^out$' "$out")" 0
@@ -145,7 +145,7 @@ program() {
 import json
 p = json.load(open("j"))["program"]
 assert {(x["contestant"], x["figure"]) for x in p} == {
-    ("malloc-trace", "cpu_ns"), ("malloc-trace", "peak_rss_bytes")}, p
+    ("tcmalloc-mt", "cpu_ns"), ("tcmalloc-mt", "peak_rss_bytes")}, p
 assert all(x["true_ratio"] > 0 and x["opinion"] for x in p), p' 2>"$err"
     result "$1: in the JSON" $?
     diag 5 <"$err"
@@ -154,9 +154,9 @@ compare --run-program -- ./does </dev/null
 is "run itself, too: status and output" "$status,$(cat "$out")" "0,out"
 like "prediction beside truth" "$err" "^The program itself, processor time"
 like "of memory, too" "$err" "^The program itself, peak memory"
-like "with both figures" "$err" "^  malloc-trace  *[0-9.]+ +[0-9.]+ "
+like "with both figures" "$err" "^  tcmalloc-mt  *[0-9.]+ +[0-9.]+ "
 is "of two rounds nothing is said to be even" \
-    "$(grep -c '^  malloc-trace .* truth not known: too few rounds$' "$err"),$(
+    "$(grep -c '^  tcmalloc-mt .* truth not known: too few rounds$' "$err"),$(
         grep -c 'about even' "$err")" 2,0
 program "run itself"
 clean "run itself"
@@ -179,7 +179,7 @@ skipped() {
     like "$1: in the report" "$err" "^The program itself was not run .*: $2"
 }
 rm -f j
-run sh -c 'printf x | "$0" compare -a glibc -a malloc-trace -n 4 --json j -- \
+run sh -c 'printf x | "$0" compare -a glibc -a tcmalloc-mt -n 4 --json j -- \
     ./does' "$malloc_trace"
 skipped "a pipe" "its standard input cannot be read again"
 compare -- ./does status </dev/null
@@ -192,7 +192,7 @@ exec ./does
 END
 compare --run-program -- sh only.sh </dev/null
 is "one that fails under an allocator: status" "$status" 0
-like "is told" "$err" "^malloc-trace failed in 1 run: the program itself: exit"
+like "is told" "$err" "^tcmalloc-mt failed in 1 run: the program itself: exit"
 is "and nothing is recommended" \
     "$("$python" -c 'import json
 print(json.load(open("j"))["recommendation"]["advice"])')" none
@@ -201,7 +201,7 @@ print(json.load(open("j"))["recommendation"]["advice"])')" none
 
 rm -f j
 timeout --foreground --preserve-status -s INT 5 "$malloc_trace" compare -n 2000 \
-    -a glibc -a malloc-trace --json j -- ./does >"$out" 2>"$err"
+    -a glibc -a tcmalloc-mt --json j -- ./does >"$out" 2>"$err"
 is "interrupted" "$?,$(cat "$out"),$(get interrupted)" 3,out,true
 clean "interrupted"
 
@@ -211,7 +211,7 @@ for how in INT TERM; do
     rm -f j
     # the process that timeout signals, not its group, as for a terminal
     timeout --foreground --preserve-status -s $how 2 "$malloc_trace" compare \
-        -n 2 -a glibc -a malloc-trace --json j -- ./does wait >"$out" 2>"$err"
+        -n 2 -a glibc -a tcmalloc-mt --json j -- ./does wait >"$out" 2>"$err"
     is "one that SIG$how ends is compared" "$?,$(get interrupted glibc.runs)" \
         "0,false|2"
     like "which is told" "$err" "the program is asked to end; what it did until"
@@ -224,7 +224,7 @@ if have setsid && have script; then
     # a terminal sends its interrupt to all of the group
     { sleep 2 && printf '\003' && sleep 30; } |
         timeout 60 script -qec "\"$malloc_trace\" compare -n 1 -a glibc \
-        -a malloc-trace --json j -- ./does wait" typescript >"$out" 2>"$err"
+        -a tcmalloc-mt --json j -- ./does wait" typescript >"$out" 2>"$err"
     is "one that Ctrl-C ends is compared" "$(get interrupted glibc.runs)" \
         "false|1"
 else

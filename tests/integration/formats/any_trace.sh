@@ -159,7 +159,7 @@ for kind in raw cut flight running foreign plain.gzip foreign.gzip; do
 done
 for kind in raw cut running processed foreign; do
     fails_with "compare of $kind" "$(cat $kind.status)" "$malloc_trace" \
-        compare -q -n 1 --no-check -a glibc -a malloc-trace \
+        compare -q -n 1 --no-check -a glibc -a tcmalloc-mt \
         --json compare.json $kind
     is "compare of $kind: operations" "$("$python" -c 'import json
 print(json.load(open("compare.json"))["traces"][0]["ops"])')" \

@@ -110,13 +110,13 @@ run "$malloc_trace" compare -n 1 -a glibc -a "n$evil=$work/lib$evil.so" \
 quiet compare page.html
 named compare "$out"
 run "$malloc_trace" compare -n 1 -a glibc -a "n$evil=$work/gone$evil.so" \
-    -a malloc-trace --html page.html p
+    -a tcmalloc-mt --html page.html p
 quiet "compare with a library that is gone" page.html
 named "compare with a library that is gone" "$out"
-run "$malloc_trace" compare -n 1 -a glibc -a "n$evil=$work/gone" -a malloc-trace \
+run "$malloc_trace" compare -n 1 -a glibc -a "n$evil=$work/gone" -a tcmalloc-mt \
     --json - p
 quiet "compare to JSON"
-"$malloc_trace" compare -q -n 9 -a glibc -a malloc-trace --plan plan p
+"$malloc_trace" compare -q -n 9 -a glibc -a tcmalloc-mt --plan plan p
 sh plan/jobs.txt
 "$python" - <<'END'
 import json, os

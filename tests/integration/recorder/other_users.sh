@@ -109,7 +109,7 @@ strangers() { # VICTIM USER
             "$replay piped.p --json" "$malloc_trace info piped --json" \
             "$replay piped.p --timeline" \
             "$malloc_trace report piped.p --csv" \
-            "$malloc_trace compare -q -n 1 -a glibc -a malloc-trace piped.p --csv"; do
+            "$malloc_trace compare -q -n 1 -a glibc -a tcmalloc-mt piped.p --csv"; do
             # shellcheck disable=SC2086
             $victim $tool "open/$name" >out 2>err
             is "$who, ${tool##*/} to a planted $name" "$?" 1

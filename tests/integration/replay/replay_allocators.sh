@@ -82,7 +82,7 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
         is "$name: switch is" "$(json j thread_cache_switching)" true
         is "$name: and never refused" "$(cat "$err")" ""
         like "$name: has its own version" j \
-            '"allocator": "libtcmalloc_minimal.* \(malloc-trace [0-9.]+\)"'
+            '"allocator": "libtcmalloc_minimal.* \(tcmalloc-mt [0-9.]+\)"'
         sed '/"allocator_counters"/,/}/!d' j >counters
         is "$name: all its counters are told" \
             "$(grep -c '"tcmalloc\.[a-z_]*": [0-9]' counters)" 9

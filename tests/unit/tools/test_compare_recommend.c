@@ -68,7 +68,7 @@ static void put_program(size_t i, double share, double time, double memory,
 /* Makes malloc SHARE of the program's time with the baseline, as a recording
    tells: contestant I has the library that records. */
 static void put_share(size_t i, double share, double time) {
-    snprintf(c.version[i], sizeof(c.version[i]), "l.so (malloc-trace 1)");
+    snprintf(c.version[i], sizeof(c.version[i]), "l.so (tcmalloc-mt 1)");
     c.trace[0].recorded_cpu_ns = TIME_NS * OPS * ((1 - share) / share + time);
 }
 

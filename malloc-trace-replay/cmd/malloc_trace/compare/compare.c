@@ -101,7 +101,8 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
          .help = "an allocator and its environment; LIBRARY may be left out "
-                 "for a known one (glibc, malloc-trace, jemalloc, mimalloc, "
+                 "for a known one (glibc, " TCM_ALLOCATOR_NAME
+                 ", jemalloc, mimalloc, "
                  "gperftools, ...). Default: all that are installed",
          .take = take_allocator,
          .ctx = &o->c.contestants},

@@ -44,8 +44,28 @@ static const struct {
     {"jemalloc-dev", {"libjemalloc-dev.so.2"}},
 };
 
-#define OWN_NAME       "malloc-trace"
+#define OWN_NAME       TCM_ALLOCATOR_NAME
 #define C_LIBRARY_NAME "glibc"
+/* OWN_NAME in command lines, plans and results of older versions. */
+#define OWN_OLD_NAME "malloc-trace"
+
+/* Returns the settings (",VARIABLE=VALUE") behind either name of this project's
+   allocator, which NAME begins with; NULL: NAME is another contestant's. */
+static const char *own_settings(const char *name) {
+    static const char *const own[] = {OWN_NAME, OWN_OLD_NAME};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(own); i++) {
+        size_t n = strlen(own[i]);
+        if (strncmp(name, own[i], n) == 0 &&
+            (name[n] == '\0' || name[n] == ','))
+            return name + n;
+    }
+    return NULL;
+}
+
+static bool is_own_name(const char *name) {
+    const char *rest = own_settings(name);
+    return rest != NULL && *rest == '\0';
+}
 
 static const char *const folders[] = {"/usr/local/lib",
                                       "/usr/local/lib64",
@@ -97,7 +117,7 @@ static int find_known_library(const char *name, char path[PATH_MAX]) {
         path[0] = '\0';
         return 1;
     }
-    if (strcmp(name, OWN_NAME) == 0)
+    if (is_own_name(name))
         return tool_own_library_find(TOOL_LIBRARY, path) ? 1 : -1;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++) {
         if (strcmp(known[i].name, name) != 0)
@@ -118,10 +138,20 @@ static bool out_of_memory(void) {
     return false;
 }
 
+bool compare_contestant_is_named(const struct compare_contestant *c,
+                                 const char *name) {
+    const char *a = own_settings(c->name), *b = own_settings(name);
+    return strcmp(c->name, name) == 0 ||
+           (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
 size_t compare_contestants_find(const struct compare_contestants *all,
                                 const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->list[i].name, name) == 0)
+            return i;
+    for (size_t i = 0; i < all->count; i++)
+        if (compare_contestant_is_named(&all->list[i], name))
             return i;
     return SIZE_MAX;
 }
@@ -300,7 +330,14 @@ static bool set_library(struct compare_contestant *c, const char *path) {
 
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library) {
+    const char *settings = own_settings(name);
+    char *own = NULL;
+    if (settings != NULL && asprintf(&own, OWN_NAME "%s", settings) < 0)
+        return out_of_memory();
+    if (own != NULL)
+        name = own;
     struct compare_contestant *c = append_contestant(all, name, strlen(name));
+    free(own);
     return c != NULL && set_library(c, library);
 }
 
@@ -317,10 +354,13 @@ bool compare_contestants_add(struct compare_contestants *all,
         (void)tool_usage_error("-a: \"%s\" is not NAME or NAME=LIBRARY", text);
         return false;
     }
-    struct compare_contestant *c = append_contestant(all, text, length);
+    const char *rest = text + length;
+    bool is_own = *rest != '=' && own_settings(text) != NULL;
+    struct compare_contestant *c =
+        is_own ? append_contestant(all, OWN_NAME, strlen(OWN_NAME))
+               : append_contestant(all, text, length);
     if (c == NULL)
         return false;
-    const char *rest = text + length;
     if (*rest != '=') {
         int there = find_known_library(c->name, path);
         if (there == 0) {
@@ -563,17 +603,19 @@ static const struct setting {
      "give free pages back at once (0)"},
     {"gperftools", "TCMALLOC_TRANSFER_NUM_OBJ=", "128,512",
      "blocks that pass between a thread and the heap together (32)"},
-    {"malloc-trace", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
-     "4194304,134217728", "bytes in all thread caches together (33554432)"},
-    {"malloc-trace", "TCMALLOC_RELEASE_RATE=", "0,10",
+    {OWN_NAME, "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=", "4194304,134217728",
+     "bytes in all thread caches together (33554432)"},
+    {OWN_NAME, "TCMALLOC_RELEASE_RATE=", "0,10",
      "how fast memory is given back (1)"},
-    {"malloc-trace", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
+    {OWN_NAME, "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
      "give free pages back at once (0)"},
 };
 
 bool compare_settings_add(struct compare_contestants *all, const char *name) {
     char text[256];
     bool any = false;
+    if (is_own_name(name))
+        name = OWN_NAME;
     size_t from = compare_contestants_find(all, name);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++) {
         const struct setting *s = &settings[i];
@@ -597,7 +639,7 @@ bool compare_settings_add(struct compare_contestants *all, const char *name) {
     if (!any)
         (void)tool_usage_error("--sweep-known: \"%s\" is not an allocator "
                                "with known settings (glibc, jemalloc, "
-                               "mimalloc, gperftools, malloc-trace) or list",
+                               "mimalloc, gperftools, " OWN_NAME ") or list",
                                name);
     return any;
 }

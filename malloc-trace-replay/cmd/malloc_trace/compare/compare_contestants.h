@@ -68,7 +68,8 @@ bool compare_contestants_add_variant(struct compare_contestants *all,
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library);
 
-/* The index of NAME, or SIZE_MAX. */
+/* The index of NAME, or of the contestant that has this name in older versions;
+   SIZE_MAX: none. */
 size_t compare_contestants_find(const struct compare_contestants *all,
                                 const char *name);
 /* Number of contestants that take part. */
@@ -76,6 +77,11 @@ size_t compare_contestants_taking_part(const struct compare_contestants *all);
 void compare_contestants_free(struct compare_contestants *all);
 
 /* --- One contestant ------------------------------------------------------- */
+
+/* Tells whether NAME is C's, also as older versions write it: they call this
+   project's allocator malloc-trace. */
+bool compare_contestant_is_named(const struct compare_contestant *c,
+                                 const char *name);
 
 /* Tells whether both have the same file name of a library and the same
    variables: on several machines a library may lie in different folders. */

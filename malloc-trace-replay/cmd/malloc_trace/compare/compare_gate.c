@@ -329,7 +329,7 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
     struct counts all = {.traces = (double)c->traces};
     char prefix[32];
     int status = TOOL_OK;
-    bool good = compare_contestants_add(&c->contestants, "malloc-trace") &&
+    bool good = compare_contestants_add(&c->contestants, TCM_ALLOCATOR_NAME) &&
                 comparison_make_room(c, 1);
     if (good && c->contestants.list[0].why != NULL) {
         tool_error("this project's library: %s", c->contestants.list[0].why);

@@ -421,8 +421,8 @@ parse_result(const struct comparison *c, const char *text, size_t n,
         return NULL;
     bool good =
         strcmp(compare_json_text(root, "format"), RUN_FORMAT) == 0 &&
-        strcmp(compare_json_text(root, "contestant"),
-               c->contestants.list[contestant].name) == 0 &&
+        compare_contestant_is_named(&c->contestants.list[contestant],
+                                    compare_json_text(root, "contestant")) &&
         compare_json_whole(root, "round") == round &&
         compare_json_whole(root, "trace_number") == c->trace[trace].number;
     if (!good)

@@ -41,12 +41,14 @@ double compare_verdict_middle(const struct comparison *c, size_t trace,
 }
 
 /* The contestant whose library records programs; SIZE_MAX: none. Its version
-   identifies it: the user chooses its name, and on a machine that merges
-   results its path may not exist. */
+   identifies it, in results of older versions by the project's name: the user
+   chooses its own name, and on a machine that merges results its path may not
+   exist. */
 static size_t recording_library(const struct comparison *c) {
     for (size_t i = 0; i < c->contestants.count; i++)
         if (c->contestants.list[i].envs == 0 &&
-            strstr(c->version[i], "(malloc-trace ") != NULL)
+            (strstr(c->version[i], "(" TCM_ALLOCATOR_NAME " ") != NULL ||
+             strstr(c->version[i], "(malloc-trace ") != NULL))
             return i;
     return SIZE_MAX;
 }
