@@ -167,26 +167,27 @@ static void raw_count_rare(struct info_file *f, struct raw_thread *t,
     }
 }
 
-/* Counts a successful call of the malloc family, at the time NS. */
-static void raw_count_call(struct info_file *f, const struct mtf_event *e,
+/* Adds a successful call of the malloc family to the live blocks, at the time
+   NS. */
+static void raw_count_live(struct info_file *f, const struct mtf_event *e,
                            uint64_t ns) {
     struct info_live *l = &f->live;
+    uint64_t bytes = l->bytes, blocks = l->blocks;
     switch (e->kind) {
     case MTF_EVENT_FREE:
     case MTF_EVENT_FREE_SIZE:
     case MTF_EVENT_REALLOC_END:
-        if (f->want_live)
-            info_live_freed(l, e->old_token);
-        return;
+        info_live_freed(l, e->old_token);
+        break;
     case MTF_EVENT_REALLOC:
-        if (f->want_live)
-            info_live_resized(l, e->old_token, e->token, e->size, ns);
+        info_live_resized(l, e->old_token, e->token, e->size, ns);
         break;
     default:
-        if (f->want_live)
-            info_live_made(l, e->token, e->size, ns);
+        info_live_made(l, e->token, e->size, ns);
     }
-    f->requested_bytes += e->size;
+    if (f->course != NULL)
+        info_course_event(f->course, ns, l->bytes - bytes, l->blocks - blocks,
+                          l->bytes);
 }
 
 /* Gets the index *OWNER of thread ID, which owns the next events of the late
@@ -233,7 +234,9 @@ static bool raw_decode(struct info_file *f, size_t stream,
         if (e.kind < MTF_EVENT_FAILED) {
             f->calls[e.call]++;
             f->threads.thread[owner].events++;
-            raw_count_call(f, &e, s->time_ns);
+            f->requested_bytes += event_makes(e.kind) ? e.size : 0;
+            if (f->want_live)
+                raw_count_live(f, &e, s->time_ns);
         } else if (e.kind == MTF_EVENT_FAILED) {
             f->threads.thread[owner].events++;
         } else if (e.kind == MTF_EVENT_AS_THREAD) {
@@ -273,12 +276,36 @@ static bool raw_see_data(struct info_file *f, const struct mtf_item *item) {
 
 /* --- Raw traces: other segments ------------------------------------------- */
 
+/* Sample of the recorded process. */
+struct sample {
+    uint64_t rss_bytes, taken_bytes, returned_bytes;
+};
+
+static void sample_take(struct sample *s, struct mtf_account_value a) {
+    if (a.field == MTF_ACCOUNT_RSS_ANON_BYTES)
+        s->rss_bytes = a.value;
+    else if (a.field == MTF_ACCOUNT_SYSTEM_BYTES_TAKEN)
+        s->taken_bytes = a.value;
+    else if (a.field == MTF_ACCOUNT_SYSTEM_BYTES_RETURNED)
+        s->returned_bytes = a.value;
+}
+
+static void see_sample(struct info_file *f, uint64_t ns,
+                       const struct sample *s) {
+    uint64_t heap = s->taken_bytes > s->returned_bytes
+                        ? s->taken_bytes - s->returned_bytes
+                        : 0;
+    if (f->course != NULL)
+        info_course_sample(f->course, ns, s->rss_bytes, heap);
+}
+
 static void raw_see_sample(struct info_file *f, const struct mtf_item *item) {
     struct mtf_account_value a;
+    struct sample s = {0};
     for (unsigned i = 0; mtf_item_account(item, i, &a); i++)
-        if (a.field == MTF_ACCOUNT_RSS_ANON_BYTES &&
-            a.value > f->peak_rss_bytes)
-            f->peak_rss_bytes = a.value;
+        sample_take(&s, a);
+    f->peak_rss_bytes = tcm_max_u64(f->peak_rss_bytes, s.rss_bytes);
+    see_sample(f, item->time_lo, &s);
 }
 
 static const char *raw_notice_text(uint64_t code) {
@@ -383,6 +410,8 @@ static void raw_conclude(struct info_file *f, struct tool_raw *t) {
                   f->undecodable_bytes == 0 && footer == NULL &&
                   f->dropped == 0;
     info_live_round(&f->live);
+    if (f->course != NULL)
+        info_course_end(f->course, f->last_ns);
     if (f->problem_count == 0 && footer != NULL)
         info_problem(f, TOOL_DAMAGED, "%s", footer);
     const char *problem = raw_end_problem(t);
@@ -519,10 +548,24 @@ static void proc_count_event(struct info_file *f, struct proc_work *w,
     t->last_ns = w->time_ns;
 }
 
+/* Adds an operation to the live blocks. */
+static void proc_count_live(struct info_file *f, const struct proc_work *w,
+                            const struct mtf_op *op) {
+    struct info_live *l = &f->live;
+    uint64_t bytes = l->bytes, blocks = l->blocks;
+    if (mtf_op_makes(op->kind))
+        f->impossible_slots +=
+            !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
+    else
+        info_live_slot_freed(l, op->slot);
+    if (f->course != NULL)
+        info_course_event(f->course, w->time_ns, l->bytes - bytes,
+                          l->blocks - blocks, l->bytes);
+}
+
 static void proc_count_operation(struct info_file *f, struct proc_work *w,
                                  const struct mtf_proc_block *b,
                                  const struct mtf_op *op) {
-    struct info_live *l = &f->live;
     const struct tool_check *check = &w->ops.check;
     bool noted = check->noted;
     w->op++;
@@ -539,17 +582,26 @@ static void proc_count_operation(struct info_file *f, struct proc_work *w,
         w->phase_ops[w->phase]++;
     if (op->call < MTF_CALL_LIMIT)
         f->calls[op->call]++;
-    if (op->kind == MTF_OP_FREE || op->kind == MTF_OP_FREE_SIZE ||
-        op->kind == MTF_OP_REALLOC_END) {
-        info_live_slot_freed(l, op->slot);
+    proc_count_live(f, w, op);
+    if (!mtf_op_makes(op->kind))
         return;
-    }
     w->unknown_reallocs += op->kind == MTF_OP_REALLOC_NEW &&
                            (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
     f->requested_bytes += op->size;
     proc_count_large(f, op->size, noted, check->present);
-    f->impossible_slots +=
-        !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
+}
+
+static void proc_see_sample(struct info_file *f, const struct mtf_proc_block *b,
+                            const struct mtf_op *op) {
+    struct sample s = {0};
+    size_t n;
+    const uint8_t *p = mtf_proc_bytes(b, op, &n);
+    if (n < sizeof(uint64_t))
+        return;
+    for (size_t i = sizeof(uint64_t); i + MTF_ACCOUNT_BYTES <= n;
+         i += MTF_ACCOUNT_BYTES)
+        sample_take(&s, mtf_get_account(p + i));
+    see_sample(f, mtf_load_le64(p), &s);
 }
 
 static void proc_count_rare(struct info_file *f, struct proc_work *w,
@@ -575,6 +627,9 @@ static void proc_count_rare(struct info_file *f, struct proc_work *w,
         break;
     case MTF_OP_FAILED:
         proc_count_event(f, w, b);
+        break;
+    case MTF_OP_SAMPLE:
+        proc_see_sample(f, b, op);
         break;
     case MTF_OP_THREAD_START:
         if (t != NULL)
@@ -771,6 +826,8 @@ void info_read_processed(struct info_file *f, struct tool_input *in) {
         tool_ops_init(&w->ops, in, tell_check, w);
         proc_read_all(f, w);
         tool_ops_fini(&w->ops);
+        if (f->course != NULL)
+            info_course_end(f->course, f->last_ns);
         TCM_ASSERT(f->kind != INFO_PROCESSED || sums_agree(f));
         if (f->status != TOOL_OK)
             f->complete = false;

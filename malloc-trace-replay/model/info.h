@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "common/collections.h"
 #include "common/input.h"
+#include "model/info_course.h"
 #include "trace/raw.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
@@ -136,6 +137,7 @@ struct info_file {
     uint64_t peak_rss_bytes; /* of the samples */
     bool want_live;          /* set by the caller: fill `live` */
     struct info_live live;
+    struct info_course *course; /* of the caller, to be filled too; or NULL */
     char *notices[INFO_TEXTS];
     uint64_t notice_count;
     bool have_account[MTF_ACCOUNT_LIMIT];

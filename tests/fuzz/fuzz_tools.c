@@ -85,12 +85,15 @@ static void run_dump(const uint8_t *data, size_t size, uint64_t from) {
 
 static void run_info(const uint8_t *data, size_t size) {
     static struct info_file f;
+    static struct info_course course;
     struct tool_json j;
     struct tool_input *in = tool_input_from_fd(file_of(data, size), "fuzz");
     FUZZ_CHECK(in != NULL);
     memset(&f, 0, sizeof(f));
     f.name = "fuzz";
     f.want_live = true;
+    memset(&course, 0, sizeof(course));
+    f.course = &course;
     if (tool_ops_is_processed(in, NULL))
         info_read_processed(&f, in);
     else
@@ -98,7 +101,7 @@ static void run_info(const uint8_t *data, size_t size) {
     FUZZ_CHECK(f.kind != INFO_UNREADABLE || f.status == TOOL_FAILED);
     int copy = silence(STDOUT_FILENO);
     if (f.kind != INFO_UNREADABLE)
-        info_print(&f, true);
+        info_print(&f, true, true);
     (void)fflush(stdout);
     put_back(copy, STDOUT_FILENO);
     FUZZ_CHECK(tool_json_open(&j, "/dev/null"));

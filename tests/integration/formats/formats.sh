@@ -44,7 +44,9 @@ for file in "$golden"/*.text; do
     fails_with "$name: info of what came of it" "$want" "$malloc_trace" info p
     ! grep -Eq 'account|contradict' "$err"
     result "$name: which does not contradict itself" $?
-    fails_with "$name: info of itself" "$want" "$malloc_trace" info "$name"
+    fails_with "$name: info of itself" "$want" "$malloc_trace" info --timeline \
+        "$name"
+    like "$name: with memory over time" "$out" '^  live heap  '
     fails_with "$name: dump of itself" "$want" "$malloc_trace" dump "$name"
     fails_with "$name: by a pipe" "$want" sh -c \
         "cat '$name' | '$malloc_trace' convert -q - >p2"

@@ -665,9 +665,11 @@ static void print_kind(const struct info_file *f) {
                (unsigned)f->proc_version);
 }
 
-void info_print(const struct info_file *f, bool all) {
+void info_print(const struct info_file *f, bool timeline, bool all) {
     print_kind(f);
     print_summary(f);
+    if (timeline)
+        info_timeline_print(f, start_of(f));
     if (!all)
         return;
     if (f->kind == INFO_RAW)
