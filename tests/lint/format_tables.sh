@@ -124,6 +124,21 @@ proc_accounts() {
         listed $proc_layout MTF_PROC_ACCOUNTS
 }
 
+# The numbers that the recipe of CONTRIBUTING.md gives to the next kind.
+next_numbers() {
+    awk -v raw="$(event_kinds $trace_event | sort -n | awk 'END { print $1 + 1 }')" \
+        -v note="$(note_kinds $trace_event | sort -n | awk 'END { print $1 + 1 }')" '
+        { text = text " " $0 }
+        END {
+            gsub(/ +/, " ", text)
+            if (!index(text, ": " raw " in a recording, "))
+                print "CONTRIBUTING.md: the next number in a recording is " raw
+            if (!index(text, "`MTF_NOTE(" note ")` in a processed trace"))
+                print "CONTRIBUTING.md: the next note is " note
+        }' "$top_srcdir/CONTRIBUTING.md"
+}
+
+clean next_numbers "the next numbers of kinds"
 clean raw_calls "calls"
 clean raw_accounts "accounts of samples and footers"
 clean raw_extensions "extensions"
@@ -171,6 +186,8 @@ differs proc_kinds $trace_event 's/X(REALLOC_OLD, 5)/X(REALLOC_OLD, 6)/' \
     "a record of the coding with another number"
 differs proc_notes $trace_event 's/MTF_NOTE(1)/MTF_NOTE(2)/' \
     "a note with another number"
+differs next_numbers $trace_event 's/RAW(WRONG, "wrong", 28, OWN)/RAW(WRONG, "wrong", 29, OWN)/' \
+    "a kind that took the next number"
 differs proc_accounts $proc_layout 's/X(SLOTS, 4,/X(SLOTS, 44,/' \
     "a field of the closing block with another number"
 tap_end

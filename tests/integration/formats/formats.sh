@@ -36,7 +36,7 @@ for file in "$golden"/*.text; do
     cp "$err" said
     check "$name: as by hand" diff "$file" got
     title=$(convert --list | awk -v f="$format" '$1 == f {
-        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, ""); print }')
+        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +[^ ]+ +/, ""); print }')
     grep -qF "from $title" said
     result "$name: its format is found" $?
     fails_with "$name: and told" "$want" "$malloc_trace" convert -q \
@@ -60,6 +60,20 @@ for file in "$golden"/*.text; do
     rm -f none
 done
 at_least "golden files" "$(echo "$names" | wc -w)" 8
+
+# The one list for people is the table of doc/formats.md.
+convert --list | awk '{ print $1 }' | sort >listed
+sed -n '/^| format | ids /,/^$/s/^| `\([a-z-]*\)` |.*/\1/p' \
+    "$top_srcdir/doc/formats.md" | sort >written
+at_least "formats are listed" "$(wc -l <listed)" 20
+check "the document lists the formats of --list" diff listed written
+for name in $names; do
+    marked=$(convert --list | awk -v f="${name%%.*}" '$1 == f { print $4 }')
+    "$malloc_trace" annotate lifetimes "$name" >"$out" 2>"$err"
+    ! grep -q 'is not a text trace with addresses' "$err"
+    is "$name: annotate takes what the list says" "$?,$marked" \
+        "$(case $marked in annotate) echo 0 ;; *) echo 1 ;; esac),$marked"
+done
 
 # Files that are cut anywhere: never a crash, and a loss is never silent.
 for name in $names; do

@@ -787,9 +787,9 @@ static bool parse_options(struct annotate *a, struct tool_opts *o, int argc,
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace annotate lifetimes|layout [OPTION]... [FILE]",
-        .about = "Print a text trace with addresses (compact memory trace, "
-                 "Android, kdump, dtrace, logalloc; default and '-': standard "
-                 "input), with a comment behind each line:",
+        .about = "Print a text trace with addresses (of a format that "
+                 "malloc-trace convert --list marks with 'annotate'; default "
+                 "and '-': standard input), with a comment behind each line:",
         .opts = opts,
         .quiet = "print errors and warnings only",
         .notes = "Exit status: 0; 1 FILE could not be read or is not such a "

@@ -39,11 +39,12 @@ struct convert {
 
 static void print_formats(void) {
     const struct format_type *f;
-    printf("%-14s  in   out  %s\n", "processed", "processed trace");
+    printf("%-14s  in   out  -         %s\n", "processed", "processed trace");
     for (size_t i = 0; (f = format_at(i)) != NULL; i++)
-        printf("%-14s  %-3s  %-3s  %s\n", f->name,
+        printf("%-14s  %-3s  %-3s  %-8s  %s\n", f->name,
                f->line != NULL || f->next != NULL ? "in" : "-",
-               f->put != NULL ? "out" : "-", f->title);
+               f->put != NULL ? "out" : "-",
+               f->has_addresses ? "annotate" : "-", f->title);
 }
 
 /* Finds the format NAME; NULL: processed. false: there is none that can be
@@ -278,7 +279,10 @@ static bool parse_options(struct convert *c, bool *list, struct tool_opts *o,
          .take = take_to,
          .ctx = c,
          .expects = "a format that can be written (--list prints them)"},
-        {.name = "list", .help = "print the formats", .flag = list},
+        {.name = "list",
+         .help = "print the formats: which can be read, be written, and be "
+                 "read by malloc-trace annotate",
+         .flag = list},
         {.name = "strict",
          .help = "stop at the first thing that cannot be kept",
          .flag = &c->strict},

@@ -53,7 +53,7 @@ int cmd_dump(int argc, char **argv) {
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace dump [OPTION]... [FILE]",
-        .about = "Prints a trace, one line an event: byte offset, thread, "
+        .about = "Prints a trace, a line for each event: byte offset, thread, "
                  "time, and the call or record. A damaged place is a line as "
                  "well.",
         .opts = opts,
