@@ -285,12 +285,29 @@ static uint64_t scaled(const struct machine *m, uint64_t offset) {
     return offset * (uint64_t)m->data_align;
 }
 
+/* Sets the rule of a register that is at an offset of the CFA, or is the CFA
+   and an offset (val_offset). */
+static void execute_offset(struct machine *m, struct span *s, uint8_t op) {
+    bool is_signed = op == 0x11 || op == 0x15;
+    bool is_value = op == 0x14 || op == 0x15;
+    uint64_t reg = get_uleb(s);
+    uint64_t offset = is_signed ? (uint64_t)get_sleb(s) : get_uleb(s);
+    if (op == 0x2F)
+        offset = -offset;
+    set_rule(m, reg,
+             by_offset(is_value ? MTS_CFI_IS_CFA : MTS_CFI_AT_CFA,
+                       scaled(m, offset)));
+}
+
 static void execute_rare(struct machine *m, struct span *s, uint8_t op) {
     uint64_t reg;
     switch (op) {
     case 0x05: /* offset_extended */
-        reg = get_uleb(s);
-        set_rule(m, reg, by_offset(MTS_CFI_AT_CFA, scaled(m, get_uleb(s))));
+    case 0x11: /* offset_extended_sf */
+    case 0x14: /* val_offset */
+    case 0x15: /* val_offset_sf */
+    case 0x2F: /* GNU_negative_offset_extended */
+        execute_offset(m, s, op);
         break;
     case 0x06: /* restore_extended */
         restore(m, get_uleb(s));
@@ -326,30 +343,12 @@ static void execute_rare(struct machine *m, struct span *s, uint8_t op) {
         reg = get_uleb(s);
         set_rule(m, reg, by_expr(MTS_CFI_AT_EXPR, s));
         break;
-    case 0x11: /* offset_extended_sf */
-        reg = get_uleb(s);
-        set_rule(m, reg,
-                 by_offset(MTS_CFI_AT_CFA, scaled(m, (uint64_t)get_sleb(s))));
-        break;
-    case 0x14: /* val_offset */
-        reg = get_uleb(s);
-        set_rule(m, reg, by_offset(MTS_CFI_IS_CFA, scaled(m, get_uleb(s))));
-        break;
-    case 0x15: /* val_offset_sf */
-        reg = get_uleb(s);
-        set_rule(m, reg,
-                 by_offset(MTS_CFI_IS_CFA, scaled(m, (uint64_t)get_sleb(s))));
-        break;
     case 0x16: /* val_expression */
         reg = get_uleb(s);
         set_rule(m, reg, by_expr(MTS_CFI_IS_EXPR, s));
         break;
     case 0x2E: /* GNU_args_size */
         get_uleb(s);
-        break;
-    case 0x2F: /* GNU_negative_offset_extended */
-        reg = get_uleb(s);
-        set_rule(m, reg, by_offset(MTS_CFI_AT_CFA, scaled(m, -get_uleb(s))));
         break;
     default:
         s->bad = true;
