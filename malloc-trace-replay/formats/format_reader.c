@@ -217,17 +217,21 @@ static bool select_process(struct format_processes *p, uint64_t pid) {
     return true;
 }
 
-bool format_processes_tag(struct format_processes *p, uint64_t pid,
-                          struct format_event *e) {
-    if ((e->id | e->old) >> FORMAT_ID_BITS != 0 || !select_process(p, pid))
-        return false;
+enum format_result format_processes_tag(struct format_processes *p,
+                                        uint64_t pid, struct format_event *e,
+                                        const char **why) {
+    if ((e->id | e->old) >> FORMAT_ID_BITS != 0 || !select_process(p, pid)) {
+        *why = "address of more than 48 bits, or more than 65536 processes";
+        return FORMAT_BAD;
+    }
     if (e->id != 0)
         e->id |= p->bits;
     if (e->old != 0)
         e->old |= p->bits;
-    return true;
+    return FORMAT_EVENT;
 }
 
-void format_processes_fini(struct format_processes *p) {
+void format_processes_fini(void *state) {
+    struct format_processes *p = state;
     tool_map_fini(&p->numbers);
 }

@@ -186,7 +186,8 @@ uint8_t format_scan_call(const char **p, const char *end);
 
 /* --- Several processes ---------------------------------------------------- */
 
-/* Processes of one log, each with its own address space. All 0 at first. */
+/* Processes of one log, each with its own address space: the state of a reader,
+   or the first member of it. All 0 at first. */
 struct format_processes {
     uint64_t last;           /* process id of the last event */
     uint64_t bits;           /* high bits of ids of that process */
@@ -194,10 +195,17 @@ struct format_processes {
 };
 
 /* Adds the bits of process PID to the ids of E, so that equal addresses of two
-   processes differ. False: too many processes, or an id of more than
-   FORMAT_ID_BITS. */
-bool format_processes_tag(struct format_processes *p, uint64_t pid,
-                          struct format_event *e);
-void format_processes_fini(struct format_processes *p);
+   processes differ. Returns FORMAT_EVENT; or FORMAT_BAD with *WHY: too many
+   processes, or an id of more than FORMAT_ID_BITS. */
+enum format_result format_processes_tag(struct format_processes *p,
+                                        uint64_t pid, struct format_event *e,
+                                        const char **why);
+/* STATE: of a reader, which begins with a struct format_processes. */
+void format_processes_fini(void *state);
+
+/* Members that the descriptions of these formats share. */
+#define FORMAT_OF_PROCESSES                                                    \
+    .has_kernel_ids = true, .has_addresses = true, .has_processes = true,      \
+    .fini = format_processes_fini
 
 #endif

@@ -12,10 +12,6 @@
  */
 #include "formats/format_reader.h"
 
-struct state {
-    struct format_processes processes;
-};
-
 /* Finds the column "USER" and the two blanks behind it; NULL: there is none. */
 static const char *find_user(const char *p, const char *end) {
     const char *found;
@@ -79,7 +75,6 @@ static enum format_result read_call(const char *p, const char *end,
 
 static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
-    struct state *s = state;
     uint64_t pid;
     *why = "not a line of kdump";
     const char *user = find_user(p, end);
@@ -94,24 +89,13 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     read_columns(p, user, e);
     *why = "unreadable call";
     enum format_result r = read_call(user + 7, end, e);
-    if (r != FORMAT_EVENT || format_processes_tag(&s->processes, pid, e))
-        return r;
-    *why = "address of more than 48 bits, or more than 65536 processes";
-    return FORMAT_BAD;
-}
-
-static void fini(void *state) {
-    struct state *s = state;
-    format_processes_fini(&s->processes);
+    return r == FORMAT_EVENT ? format_processes_tag(state, pid, e, why) : r;
 }
 
 const struct format_type format_kdump = {
     .name = "kdump",
     .title = "FreeBSD kdump of utrace",
-    .has_kernel_ids = true,
-    .has_addresses = true,
-    .has_processes = true,
+    FORMAT_OF_PROCESSES,
     .line = read_line,
-    .fini = fini,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct format_processes),
 };

@@ -10,10 +10,6 @@
  */
 #include "formats/format_reader.h"
 
-struct state {
-    struct format_processes processes;
-};
-
 /* Takes a block. *MUNGED: the block is a number. */
 static bool scan_block(const char **p, const char *end, uint64_t *v,
                        bool *munged) {
@@ -94,7 +90,6 @@ static bool scan_function(const char **p, const char *end,
 
 static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
-    struct state *s = state;
     uint64_t pid;
     *why = "not a line of logalloc";
     if (format_scan_at_end(&p, end))
@@ -110,28 +105,20 @@ static enum format_result read_line(void *state, const char *p, const char *end,
         return FORMAT_NOTHING;
     if (!scan_function(&p, end, e) || !format_scan_at_end(&p, end))
         return FORMAT_BAD;
-    *why = "address of more than 48 bits, or more than 65536 processes";
-    if (!format_processes_tag(&s->processes, pid, e))
+    struct format_processes *processes = state;
+    if (format_processes_tag(processes, pid, e, why) != FORMAT_EVENT)
         return FORMAT_BAD;
     /* Munging numbers the threads of each process from 1, and after a fork raw
        numbers may be equal, too. */
     if (e->thread >> FORMAT_ID_BITS == 0)
-        e->thread |= s->processes.bits;
+        e->thread |= processes->bits;
     return FORMAT_EVENT;
-}
-
-static void fini(void *state) {
-    struct state *s = state;
-    format_processes_fini(&s->processes);
 }
 
 const struct format_type format_logalloc = {
     .name = "logalloc",
     .title = "Firefox logalloc",
-    .has_kernel_ids = true,
-    .has_addresses = true,
-    .has_processes = true,
+    FORMAT_OF_PROCESSES,
     .line = read_line,
-    .fini = fini,
-    .state_bytes = sizeof(struct state),
+    .state_bytes = sizeof(struct format_processes),
 };

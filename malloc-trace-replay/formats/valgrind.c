@@ -28,6 +28,8 @@ struct state {
     struct format_event request;
     uint64_t requested_by; /* process, or 0 */
 };
+TCM_STATIC_ASSERT(offsetof(struct state, processes) == 0,
+                  "format_processes_fini takes the state");
 
 /* Takes DAYS:HOURS:MINUTES:SECONDS.MILLISECONDS. */
 static bool scan_time(const char **p, const char *end, uint64_t *ns) {
@@ -195,25 +197,14 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     bool result = end - p >= 3 && memcmp(p, " = ", 3) == 0;
     enum format_result r = result ? read_result(s, pid, p, end, e, why)
                                   : read_call(s, pid, p, end, e, why);
-    if (r != FORMAT_EVENT)
-        return r;
-    *why = "address of more than 48 bits, or more than 65536 processes";
-    return format_processes_tag(&s->processes, pid, e) ? FORMAT_EVENT
-                                                       : FORMAT_BAD;
-}
-
-static void fini(void *state) {
-    struct state *s = state;
-    format_processes_fini(&s->processes);
+    return r == FORMAT_EVENT ? format_processes_tag(&s->processes, pid, e, why)
+                             : r;
 }
 
 const struct format_type format_valgrind = {
     .name = "valgrind",
     .title = "valgrind --trace-malloc=yes",
-    .has_kernel_ids = true,
-    .has_addresses = true,
-    .has_processes = true,
+    FORMAT_OF_PROCESSES,
     .line = read_line,
-    .fini = fini,
     .state_bytes = sizeof(struct state),
 };
