@@ -27,7 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SUPPRESSION_FILES = 64, SKIPS = 64 };
 /* Most stacks of a function, and columns of a stack in the text. */
 #define STACKS_MAX    1000u
 #define STACK_COLUMNS 120u
@@ -41,6 +40,7 @@ struct command {
 };
 
 struct run {
+    struct report_input in;
     struct leaks_options find;
     struct command command;
     const char *name; /* of the trace or the command, in the text */
@@ -48,12 +48,6 @@ struct run {
     bool at_end, growing, limits_bytes, limits_blocks;
     uint64_t max_bytes, max_blocks, top, stacks;
     const char *json;
-    struct report_suppressions suppressions;
-    const char *suppression_file[SUPPRESSION_FILES];
-    struct tool_opt_list suppression_files;
-    struct report_skip skip;
-    const char *skip_text[SKIPS];
-    struct tool_opt_list skips;
 };
 
 /* --- The command ---------------------------------------------------------- */
@@ -326,24 +320,11 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
          .help = "allow up to N blocks (default 0, or any with --max-bytes)",
          .count = &r->max_blocks,
          .given = &r->limits_blocks},
-        {.name = "suppressions",
-         .value = "FILE",
-         .help = "leave out leaks that FILE suppresses, in LeakSanitizer's "
-                 "format",
-         .list = &r->suppression_files},
+        REPORT_INPUT_OPTIONS(&r->in, false),
         {.name = "all",
          .rare = true,
          .help = "also blocks that libraries keep on purpose",
          .flag = &r->find.all},
-        {.name = "skip",
-         .value = "REGEX",
-         .help = "do not name functions, files or modules that match, but "
-                 "their callers (repeatable)",
-         .list = &r->skips},
-        {.name = "no-skip",
-         .rare = true,
-         .help = "name the innermost function, also of a library",
-         .flag = &r->skip.off},
         {.name = "top",
          .value = "N",
          .help = "at most N functions in the text (default 20)",
@@ -368,11 +349,6 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
          .help = "call sites to record, as in malloc-trace record (default: "
                  "stack:64, for interpreters lang:64)",
          .text = &r->command.sites},
-        {.name = "modules",
-         .rare = true,
-         .value = "DIR",
-         .help = "also look in DIR for programs and libraries",
-         .text = &r->find.modules},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace leaks [OPTION]... TRACE...\n"
@@ -389,18 +365,6 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
     return tool_opts_parse(o, &command, argc, argv);
 }
 
-/* Compiles the expressions of --skip, and reads the files of --suppressions.
-   Returns an enum tool_status; a message was printed. */
-static int read_lists(struct run *r) {
-    static regex_t match[SKIPS];
-    r->skip.match = match;
-    int status = report_skip_compile(&r->skip, r->skip_text, r->skips.count);
-    for (size_t i = 0; status == TOOL_OK && i < r->suppression_files.count; i++)
-        status =
-            report_suppressions_read(&r->suppressions, r->suppression_file[i]);
-    return status;
-}
-
 static int check_options(struct run *r, const struct tool_opts *o) {
     const struct command *c = &r->command;
     if (c->argv != NULL && o->operand_count != 0)
@@ -409,8 +373,6 @@ static int check_options(struct run *r, const struct tool_opts *o) {
         return tool_usage_error("no command given");
     if (c->argv == NULL && o->operand_count == 0)
         return tool_usage_error("no trace and no command given");
-    if ((size_t)o->operand_count > TOOL_SITE_TRACES)
-        return tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
     if (c->file != NULL && strchr(c->file, '%') != NULL)
         return tool_usage_error(
             "-o: \"%s\": one process is recorded, to a name "
@@ -420,13 +382,11 @@ static int check_options(struct run *r, const struct tool_opts *o) {
         return tool_usage_error("-o and --sites are for a command");
     if (r->growing && r->at_end)
         return tool_usage_error("--growing and --at-end exclude each other");
-    if (r->skip.off && r->skips.count != 0)
-        return tool_usage_error("--skip and --no-skip exclude each other");
     if (r->json != NULL &&
         tool_files_collide(&r->json, 1, (const char *const *)o->operand,
                            o->operand_count))
         return TOOL_USAGE;
-    return read_lists(r);
+    return report_input_take(&r->in, o);
 }
 
 /* --- The run -------------------------------------------------------------- */
@@ -466,8 +426,8 @@ static int run_command(struct run *r) {
     int status;
     bool recorded = record_command(c);
     if (recorded) {
-        r->find.traces = &trace;
-        r->find.trace_count = 1;
+        r->in.traces = &trace;
+        r->in.count = 1;
         r->name = c->argv[0];
         status = report_leaks(r);
     }
@@ -477,15 +437,9 @@ static int run_command(struct run *r) {
 }
 
 int cmd_leaks(int argc, char **argv) {
-    static struct run r = {
-        .top = 20,
-        .stacks = 1,
-
-        .find = {.skip = &r.skip, .suppressed = &r.suppressions},
-        .suppression_files = {.at = r.suppression_file,
-                              .room = SUPPRESSION_FILES},
-        .skips = {.at = r.skip_text, .room = SKIPS}};
+    static struct run r = {.top = 20, .stacks = 1, .find = {.in = &r.in}};
     struct tool_opts o;
+    report_input_init(&r.in);
     if (!parse_options(&r, &o, split_command(&r.command, argc, argv), argv))
         return o.status;
     int status = check_options(&r, &o);
@@ -495,13 +449,9 @@ int cmd_leaks(int argc, char **argv) {
                       : r.at_end ? LEAKS_AT_END
                                  : LEAKS_AUTO;
         r.find.stacks = r.stacks;
-        r.find.traces = (const char *const *)o.operand;
-        r.find.trace_count = (size_t)o.operand_count;
         r.name = o.operand_count != 0 ? o.operand[0] : NULL;
         status = r.command.argv != NULL ? run_command(&r) : report_leaks(&r);
     }
-    report_suppressions_fini(&r.suppressions);
-    for (size_t i = 0; i < r.skip.count; i++)
-        regfree(&r.skip.match[i]);
+    report_input_fini(&r.in);
     return status;
 }

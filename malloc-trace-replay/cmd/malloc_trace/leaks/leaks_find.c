@@ -157,7 +157,7 @@ static bool choose_mode(struct leaks *l, const struct leaks_options *o) {
         return true;
     if (o->mode == LEAKS_AUTO)
         l->interpreter = interpreter;
-    if (o->trace_count != 1)
+    if (o->in->count != 1)
         return fail(l, "growth is of one trace: name one");
     if (l->growth.failed)
         return fail(l, "out of memory");
@@ -177,7 +177,7 @@ static bool set_growth(struct leaks *l, const struct leaks_options *o) {
     uint32_t *of_tally = calloc(t->count + 1, sizeof(*of_tally));
     struct leaks_group *group = NULL;
     bool good = report_labels_init(&labels, &functions, l->names, &t->sites,
-                                   REPORT_BY_FUNCTION, o->skip) &&
+                                   REPORT_BY_FUNCTION, &o->in->skip) &&
                 of_tally != NULL;
     for (size_t i = 0; i < t->count && good; i++) {
         of_tally[i] = report_labels_site(&labels, (uint32_t)t->tally[i].key);
@@ -211,7 +211,7 @@ static bool find_places(struct leaks *l, const struct leaks_options *o,
     struct report_frames frames;
     struct tool_map sums = {0};
     bool good =
-        report_frames_init(&frames, l->names, &l->t.sites, o->skip, false);
+        report_frames_init(&frames, l->names, &l->t.sites, &o->in->skip, false);
     for (size_t i = 0; i < l->t.count && good; i++) {
         uint32_t text = l->rows.of_tally[i];
         if (text == 0)
@@ -246,9 +246,9 @@ static bool find_places(struct leaks *l, const struct leaks_options *o,
 static bool make_rows(struct leaks *l, const struct leaks_options *o) {
     struct report_suppressions list = {0};
     const struct report_filter filter = {.leaks = true,
-                                         .suppressed = o->suppressed,
+                                         .suppressed = &o->in->suppressions,
                                          .kept = o->all ? NULL : &list,
-                                         .skip = o->skip};
+                                         .skip = &o->in->skip};
     bool good =
         add_kept(&list) && report_rows_add(&l->rows, &l->t, l->names,
                                            REPORT_BY_FUNCTION, &filter, false);
@@ -268,8 +268,9 @@ static bool make_rows(struct leaks *l, const struct leaks_options *o) {
                                                 .row = i};
     }
     good = good && find_places(l, o, index) &&
-           report_callers_make(&l->callers, &l->rows, &l->t, l->names, o->skip,
-                               REPORT_SORT_LIVE, l->count, o->stacks);
+           report_callers_make(&l->callers, &l->rows, &l->t, l->names,
+                               &o->in->skip, REPORT_SORT_LIVE, l->count,
+                               o->stacks);
     free(index);
     return good;
 }
@@ -289,17 +290,16 @@ static void add_up(struct leaks *l) {
 }
 
 bool leaks_find(struct leaks *l, const struct leaks_options *o) {
-    if (o->trace_count == 1 && o->mode != LEAKS_AT_END)
+    if (o->in->count == 1 && o->mode != LEAKS_AT_END)
         leaks_growth_begin(&l->growth, &l->t);
-    for (size_t i = 0; i < o->trace_count; i++)
-        if (!report_tally_read(&l->t, o->traces[i])) {
-            l->status = TOOL_FAILED;
-            return false;
-        }
+    if (!report_input_read(o->in, &l->t)) {
+        l->status = TOOL_FAILED;
+        return false;
+    }
     l->status = l->t.status;
     if (!choose_mode(l, o))
         return false;
-    l->names = symbol_names_new(&l->t.sites, o->modules);
+    l->names = symbol_names_new(&l->t.sites, o->in->modules);
     if (l->names == NULL || (l->growing && !set_growth(l, o)) ||
         !make_rows(l, o))
         return fail(l, "out of memory");

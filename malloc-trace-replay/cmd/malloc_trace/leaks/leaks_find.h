@@ -10,6 +10,7 @@
 #define TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_FIND_H
 
 #include "cmd/malloc_trace/leaks/leaks_growth.h"
+#include "cmd/malloc_trace/report/report_input.h"
 #include "cmd/malloc_trace/report/report_stacks.h"
 
 enum leaks_mode {
@@ -19,14 +20,10 @@ enum leaks_mode {
 };
 
 struct leaks_options {
-    const char *const *traces;
-    size_t trace_count;
+    const struct report_input *in;
     enum leaks_mode mode;
-    bool all; /* also blocks that libraries keep */
-    const struct report_skip *skip;
-    const struct report_suppressions *suppressed; /* the user's */
-    const char *modules;                          /* folder, or NULL */
-    size_t stacks;                                /* of each function */
+    bool all;      /* also blocks that libraries keep */
+    size_t stacks; /* of each function */
 };
 
 struct leaks_row {

@@ -49,31 +49,24 @@ static const enum report_stacks_label frame_labels[] = {
     [REPORT_BY_LANGUAGE] = REPORT_STACKS_LANGUAGE,
 };
 
-enum { OUTS = 9, SUPPRESSION_FILES = 64, SKIPS = 64 };
+enum { OUTS = 9 };
 /* Stacks below a row: most, and the default of the text. */
 #define STACKS_OF_ROW_MAX 1000u
 #define STACKS_OF_ROW     2u
 
 struct report {
-    const char *const *traces;
-    size_t trace_count;
+    struct report_input in;
     const char *name; /* of the first trace */
     unsigned by;      /* enum report_by */
     unsigned sort;    /* enum report_sort */
-    struct report_skip skip;
-    const char *skip_text[SKIPS];
-    struct tool_opt_list skips;
     bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
     double share; /* smallest part of all of a branch that the tree shows */
     regex_t match;
     struct report_filter filter;
-    struct report_suppressions suppressions;
-    const char *suppression_file[SUPPRESSION_FILES];
-    struct tool_opt_list suppression_files;
     struct report_tally_options tally;
     char when[160];
-    const char *diff, *csv, *json, *objects, *modules;
+    const char *diff, *csv, *json, *objects;
     FILE *page; /* of --serve, in the reader */
     const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html,
         *serve;
@@ -150,16 +143,6 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .help = "only what has a row or a frame of its stack that matches",
          .take = take_filter,
          .ctx = r},
-        {.name = "skip",
-         .rare = true,
-         .value = "REGEX",
-         .help = "do not name rows by functions, files or modules that match, "
-                 "but by their callers (repeatable)",
-         .list = &r->skips},
-        {.name = "no-skip",
-         .rare = true,
-         .help = "name rows by the innermost frame, also of libraries",
-         .flag = &r->skip.off},
         {.name = "live-at",
          .rare = true,
          .value = "WHEN",
@@ -170,12 +153,6 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
         {.name = "leaks",
          .help = "only rows with live blocks, most live bytes first",
          .flag = &r->filter.leaks},
-        {.name = "suppressions",
-         .rare = true,
-         .value = "FILE",
-         .help = "leave out leaks that FILE suppresses, in LeakSanitizer's "
-                 "format",
-         .list = &r->suppression_files},
         {.name = "diff",
          .value = "OTHER",
          .help = "changes since the trace OTHER",
@@ -268,11 +245,7 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .rare = true,
          .help = "let all who reach the page read it",
          .flag = &r->no_token},
-        {.name = "modules",
-         .rare = true,
-         .value = "DIR",
-         .help = "also look in DIR for programs and libraries",
-         .text = &r->modules},
+        REPORT_INPUT_OPTIONS(&r->in, true),
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace report [OPTION]... TRACE...",
@@ -311,9 +284,9 @@ static int check_outs(struct report *r) {
     const struct outs all = outs_of(r);
     const char *const *outs = all.name;
     const char *ins[TOOL_SITE_TRACES + 1];
-    int in_count = (int)r->trace_count;
+    int in_count = (int)r->in.count;
     unsigned to_stdout = r->columns;
-    memcpy(ins, r->traces, r->trace_count * sizeof(*ins));
+    memcpy(ins, r->in.traces, r->in.count * sizeof(*ins));
     if (r->diff != NULL)
         ins[in_count++] = r->diff;
     for (size_t i = 0; i < OUTS; i++) {
@@ -355,8 +328,8 @@ static int check_options(struct report *r) {
         return tool_usage_error("--diff and profiles exclude each other");
     if (r->diff != NULL && r->tally.threads)
         return tool_usage_error("--diff and --threads exclude each other");
-    for (size_t i = 0; i < r->trace_count; i++)
-        if (r->objects != NULL && strcmp(r->traces[i], "-") == 0)
+    for (size_t i = 0; i < r->in.count; i++)
+        if (r->objects != NULL && strcmp(r->in.traces[i], "-") == 0)
             return tool_usage_error("--objects reads TRACE twice: name a file");
     if ((r->anyone || r->no_token) && r->serve == NULL)
         return tool_usage_error("--anyone and --no-token are for --serve");
@@ -375,14 +348,6 @@ static bool stdout_is_taken(const struct report *r) {
 }
 
 /* --- The report ----------------------------------------------------------- */
-
-/* False: a message was printed. */
-static bool read_traces(const struct report *r, struct report_tallies *t) {
-    for (size_t i = 0; i < r->trace_count; i++)
-        if (!report_tally_read(t, r->traces[i]))
-            return false;
-    return true;
-}
 
 static bool out_of_memory(void) {
     tool_error("out of memory");
@@ -435,7 +400,7 @@ static bool compare(struct report *r, struct report_rows *rows,
     note_status(r, t.status);
     good = good && has_wanted_sites(r, &t, r->diff);
     if (good)
-        good = (names = symbol_names_new(&t.sites, r->modules)) != NULL
+        good = (names = symbol_names_new(&t.sites, r->in.modules)) != NULL
                    ? add_rows(r, rows, &t, names, true) &&
                          add_tree(r, tree, rows, &t, names, true)
                    : out_of_memory();
@@ -468,7 +433,7 @@ static bool write_html(struct report *r, const struct report_tallies *t,
         .rows = rows,
         .t = t,
         .names = names,
-        .skip = &r->skip,
+        .skip = &r->in.skip,
         .stacks = sites ? functions : NULL,
         .history = t->options.history,
         .is_live = r->page != NULL};
@@ -565,7 +530,7 @@ static bool find_callers(const struct report *r, const struct report_tallies *t,
     if (report_rows_tally_by(r->by) != REPORT_TALLY_BY_SITE ||
         r->by == REPORT_BY_STACK || r->diff != NULL || per_row == 0)
         return true;
-    return report_callers_make(callers, rows, t, names, &r->skip, r->sort,
+    return report_callers_make(callers, rows, t, names, &r->in.skip, r->sort,
                                shown < rows->count ? shown : rows->count,
                                per_row) ||
            out_of_memory();
@@ -595,8 +560,7 @@ static bool write_all(struct report *r, struct report_tallies *t,
         good = write_text(r, t, rows, tree, &o);
     report_callers_fini(&callers);
     return good && (r->objects == NULL ||
-                    report_export_objects(r->objects, r->traces, r->trace_count,
-                                          t, names, &r->skip));
+                    report_export_objects(r->objects, &r->in, t, names));
 }
 
 static bool report_tallies(struct report *r, struct report_tallies *t) {
@@ -611,7 +575,7 @@ static bool report_tallies(struct report *r, struct report_tallies *t) {
                   "TCMALLOC_TRACE_SITES=stack",
                   r->name);
     if (good)
-        good = (names = symbol_names_new(&t->sites, r->modules)) != NULL
+        good = (names = symbol_names_new(&t->sites, r->in.modules)) != NULL
                    ? add_rows(r, &rows, t, names, false) &&
                          add_tree(r, &tree, &rows, t, names, false)
                    : out_of_memory();
@@ -635,7 +599,7 @@ static bool make_report(struct report *r) {
     struct report_tallies t = {.options = r->tally};
     if (wants_page(r) && (t.options.history = report_history_new()) == NULL)
         return out_of_memory();
-    bool good = read_traces(r, &t);
+    bool good = report_input_read(&r->in, &t);
     note_status(r, t.status);
     good = good && report_tallies(r, &t);
     report_history_free(t.options.history);
@@ -709,7 +673,7 @@ static int serve(struct report *r) {
     for (size_t i = 0; i < OUTS; i++)
         if (outs_of(r).name[i] != NULL)
             return tool_usage_error("--serve writes no files");
-    if (r->trace_count != 1 || strcmp(r->name, "-") == 0)
+    if (r->in.count != 1 || strcmp(r->name, "-") == 0)
         return tool_usage_error("--serve reads TRACE several times: name one "
                                 "file or process");
     if (is_process(r->name, &pid)) {
@@ -719,7 +683,7 @@ static int serve(struct report *r) {
             return TOOL_FAILED;
         }
         r->name = found;
-        r->traces = (const char *const *)&r->name;
+        r->in.traces = (const char *const *)&r->name;
     }
     s.trace = r->name;
     s.options.history = report_history_new();
@@ -732,13 +696,10 @@ static int serve(struct report *r) {
 }
 
 static int find_errors(const struct report *r) {
-    struct report_errors_options o = {.traces = r->traces,
-                                      .trace_count = r->trace_count,
-                                      .modules = r->modules,
+    struct report_errors_options o = {.in = &r->in,
                                       .top = r->has_top ? (size_t)r->top : 20,
                                       .text = !tool_is_quiet() &&
                                               !stdout_is_taken(r),
-                                      .skip = &r->skip,
                                       .json = r->json};
     bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
     for (size_t i = 0; i < OUTS; i++)
@@ -768,50 +729,27 @@ static int run(struct report *r) {
     return good ? r->status : TOOL_FAILED;
 }
 
-/* Compiles the expressions of --skip. Returns an enum tool_status. */
-static int compile_skips(struct report *r) {
-    static regex_t match[SKIPS];
-    r->skip.match = match;
-    int status = report_skip_compile(&r->skip, r->skip_text, r->skips.count);
-    if (status != TOOL_OK)
-        return status;
-    if (r->skip.off && r->skip.count != 0)
-        return tool_usage_error("--skip and --no-skip exclude each other");
-    return TOOL_OK;
-}
-
 /* Runs with the operands of O. Returns an exit status. */
 static int run_operands(struct report *r, const struct tool_opts *o) {
-    int status = compile_skips(r);
-    for (size_t i = 0; status == TOOL_OK && i < r->suppression_files.count; i++)
-        status =
-            report_suppressions_read(&r->suppressions, r->suppression_file[i]);
-    if (status != TOOL_OK)
-        return status;
     if (o->operand_count == 0)
         return tool_usage_error("no trace given");
-    if ((size_t)o->operand_count > TOOL_SITE_TRACES)
-        return tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
-    r->traces = (const char *const *)o->operand;
-    r->trace_count = (size_t)o->operand_count;
-    r->name = r->traces[0];
+    int status = report_input_take(&r->in, o);
+    if (status != TOOL_OK)
+        return status;
+    r->name = r->in.traces[0];
     return run(r);
 }
 
 int cmd_report(int argc, char **argv) {
     static struct report r = {
         .when = "at the end",
-        .filter = {.suppressed = &r.suppressions, .skip = &r.skip},
-        .skips = {.at = r.skip_text, .room = SKIPS},
-        .suppression_files = {.at = r.suppression_file,
-                              .room = SUPPRESSION_FILES}};
+        .filter = {.suppressed = &r.in.suppressions, .skip = &r.in.skip}};
     struct tool_opts o;
+    report_input_init(&r.in);
     int status =
         parse_options(&r, &o, argc, argv) ? run_operands(&r, &o) : o.status;
-    report_suppressions_fini(&r.suppressions);
+    report_input_fini(&r.in);
     if (r.has_match)
         regfree(&r.match);
-    for (size_t i = 0; i < r.skip.count; i++)
-        regfree(&r.skip.match[i]);
     return status;
 }

@@ -640,11 +640,12 @@ static int report(const struct report_errors_options *o, struct tool_json *j) {
     struct symbol_names *names = NULL;
     struct report_frames frames = {0};
     bool good = true;
-    for (size_t i = 0; good && i < o->trace_count; i++)
-        good = take_trace(&e, o->traces[i]);
+    for (size_t i = 0; good && i < o->in->count; i++)
+        good = take_trace(&e, o->in->traces[i]);
     if (good)
-        good = ((names = symbol_names_new(&e.sites, o->modules)) != NULL &&
-                report_frames_init(&frames, names, &e.sites, o->skip, false)) ||
+        good = ((names = symbol_names_new(&e.sites, o->in->modules)) != NULL &&
+                report_frames_init(&frames, names, &e.sites, &o->in->skip,
+                                   false)) ||
                out_of_memory(&e);
     int status = TOOL_FAILED;
     if (good) {
@@ -667,13 +668,14 @@ static int report(const struct report_errors_options *o, struct tool_json *j) {
 
 int report_errors(const struct report_errors_options *o) {
     static struct tool_json json;
-    for (size_t i = 0; i < o->trace_count; i++)
-        if (strcmp(o->traces[i], "-") == 0 || !tool_raw_is_file(o->traces[i]))
+    for (size_t i = 0; i < o->in->count; i++)
+        if (strcmp(o->in->traces[i], "-") == 0 ||
+            !tool_raw_is_file(o->in->traces[i]))
             return tool_usage_error("--errors reads TRACE twice: name a "
                                     "file");
     if (o->json == NULL)
         return report(o, NULL);
-    if (tool_files_collide(&o->json, 1, o->traces, (int)o->trace_count))
+    if (tool_files_collide(&o->json, 1, o->in->traces, (int)o->in->count))
         return TOOL_USAGE;
     if (!tool_json_open(&json, o->json))
         return TOOL_FAILED;

@@ -8,19 +8,16 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_ERRORS_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_ERRORS_H
 
-#include "cmd/malloc_trace/report/report_frames.h"
+#include "cmd/malloc_trace/report/report_input.h"
 
 /* Exit status if there are wrong frees. */
 #define REPORT_ERRORS_FOUND 4
 
 struct report_errors_options {
-    const char *const *traces;
-    size_t trace_count;
-    const char *modules;            /* folder, or NULL */
-    size_t top;                     /* most rows of the text */
-    bool text;                      /* to standard output */
-    const struct report_skip *skip; /* of report_frames_init */
-    const char *json;               /* file, or NULL */
+    const struct report_input *in;
+    size_t top;       /* most rows of the text */
+    bool text;        /* to standard output */
+    const char *json; /* file, or NULL */
 };
 
 /* Returns an exit status; messages of failures were printed. */

@@ -598,10 +598,9 @@ static bool put_object(void *ctx, const struct report_object *o) {
     return ferror(w->f) == 0;
 }
 
-bool report_export_objects(const char *file, const char *const *traces,
-                           size_t count, const struct report_tallies *t,
-                           struct symbol_names *names,
-                           const struct report_skip *skip) {
+bool report_export_objects(const char *file, const struct report_input *in,
+                           const struct report_tallies *t,
+                           struct symbol_names *names) {
     struct objects w = {.f = tool_file_stream(file)};
     struct report_texts texts = {0};
     struct report_tallies again = {.options = {.by = REPORT_TALLY_BY_THREAD,
@@ -610,13 +609,12 @@ bool report_export_objects(const char *file, const char *const *traces,
     if (w.f == NULL)
         return false;
     bool good = report_labels_init(&w.labels, &texts, names, &t->sites,
-                                   REPORT_BY_LINE, skip);
+                                   REPORT_BY_LINE, &in->skip);
     if (!good)
         tool_error("out of memory");
     fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
           w.f);
-    for (size_t i = 0; good && i < count; i++)
-        good = report_tally_read(&again, traces[i]);
+    good = good && report_input_read(in, &again);
     report_tally_fini(&again);
     report_labels_fini(&w.labels);
     report_texts_fini(&texts);

@@ -9,6 +9,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_EXPORT_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_EXPORT_H
 
+#include "cmd/malloc_trace/report/report_input.h"
 #include "cmd/malloc_trace/report/report_stacks.h"
 
 /* Lines of "outermost;...;innermost NUMBER"; NUMBER is the figure that SORT
@@ -28,12 +29,10 @@ bool report_export_dhat(const struct report_stacks *s,
                         const char *file);
 /* Text with addresses and the list of libraries. */
 bool report_export_heap_profile(struct report_tallies *t, const char *file);
-/* CSV with a line for each block. Reads the COUNT TRACES, of which T and NAMES
-   are, a second time: the definition of a site may follow its use.
-   SKIP: of report_frames_init. */
-bool report_export_objects(const char *file, const char *const *traces,
-                           size_t count, const struct report_tallies *t,
-                           struct symbol_names *names,
-                           const struct report_skip *skip);
+/* CSV with a line for each block. Reads the traces of IN, of which T and NAMES
+   are, a second time: the definition of a site may follow its use. */
+bool report_export_objects(const char *file, const struct report_input *in,
+                           const struct report_tallies *t,
+                           struct symbol_names *names);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "common/collections.h"
 #include "common/files.h"
-#include "common/main.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -443,19 +442,4 @@ uint32_t report_frames_named(struct report_frames *f, uint32_t site) {
     }
     TCM_ASSERT(best < symbol_names_count(f->names));
     return best;
-}
-
-int report_skip_compile(struct report_skip *s, const char *const *text,
-                        size_t count) {
-    char problem[160];
-    for (s->count = 0; s->count < count; s->count++) {
-        regex_t *match = &s->match[s->count];
-        int error = regcomp(match, text[s->count], REG_EXTENDED | REG_NOSUB);
-        if (error != 0) {
-            regerror(error, match, problem, sizeof(problem));
-            return tool_usage_error("--skip: \"%s\": %s", text[s->count],
-                                    problem);
-        }
-    }
-    return TOOL_OK;
 }

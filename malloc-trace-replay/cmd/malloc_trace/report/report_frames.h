@@ -40,11 +40,6 @@ struct report_skip {
     bool off; /* pass over nothing */
 };
 
-/* Compiles the COUNT expressions TEXT of --skip into S->match, which has room
-   for them. Returns TOOL_OK, or TOOL_USAGE after a message. */
-int report_skip_compile(struct report_skip *s, const char *const *text,
-                        size_t count);
-
 /* Results of one trace, or of several that are summed up. */
 struct report_frames {
     struct symbol_names *names;
