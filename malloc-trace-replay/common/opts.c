@@ -28,7 +28,8 @@ static bool is_option(const struct tool_opt *t) {
 /* Tells whether T is a row as struct tool_opt describes it. */
 static bool is_valid_row(const struct tool_opt *t) {
     int destinations =
-        (t->flag != NULL) + (t->text != NULL || t->words != NULL) +
+        (t->flag != NULL) +
+        (t->text != NULL || (t->words != NULL && t->list == NULL)) +
         (t->count != NULL) + (t->ns != NULL) + (t->number != NULL) +
         (t->ratio != NULL) + (t->list != NULL) + (t->take != NULL);
     if (!is_option(t))
@@ -255,16 +256,16 @@ static bool store(const struct tool_opt *t, const char *value) {
         return t->take(t->ctx, value);
     if (t->words != NULL && !take_word(t, value))
         return false;
-    if (t->text != NULL)
-        *t->text = value;
-    if (t->words != NULL || t->text != NULL)
-        return true;
     if (t->list != NULL) {
         if (t->list->count == t->list->room)
             return false;
         t->list->at[t->list->count++] = value;
         return true;
     }
+    if (t->text != NULL)
+        *t->text = value;
+    if (t->words != NULL || t->text != NULL)
+        return true;
     if (t->count != NULL)
         return tool_parse_u64(value, most, t->count) && *t->count >= t->least;
     if (t->ns != NULL)
@@ -301,7 +302,7 @@ static bool take(struct parser *p, const struct tool_opt *t,
     if (t->take != NULL && t->expects == NULL)
         return stop(p, TOOL_USAGE);
     option_text(t, option, sizeof(option));
-    if (t->list != NULL)
+    if (t->list != NULL && t->list->count == t->list->room)
         return stop(p, tool_usage_error("%s: at most %zu of them", option,
                                         t->list->room));
     allowed_text(t, allowed, sizeof(allowed));

@@ -44,7 +44,7 @@ struct tool_opt {
     double *number;       /* from LOW to HIGH */
     double low, high;
     double *ratio; /* "2%" or "0.02", between 0 and 1 */
-    /* Allowed values of WORD or TEXT, up to NULL. */
+    /* Allowed values of WORD, TEXT or LIST, up to NULL. */
     const char *const *words;
     unsigned *word; /* index into WORDS */
     struct tool_opt_list *list;

@@ -132,12 +132,13 @@ print(r["trace_peak_bytes"], *(t[k] for k in
 ' "$1"
 }
 for kind in $kinds; do
-    "$malloc_trace" report -q --by=size --json want.json $kind.sorted 2>>"$err"
+    "$malloc_trace" report -q --by=size --to=json -o want.json $kind.sorted \
+        2>>"$err"
     # a recording that goes on lacks nothing that a report could have
     status=$(cat $kind.status)
     [ $kind != running ] || status=0
     fails_with "report of $kind" $status \
-        "$malloc_trace" report -q --by=size --json report.json $kind
+        "$malloc_trace" report -q --by=size --to=json -o report.json $kind
     is "report of $kind: sums" "$(sums report.json)" "$(sums want.json)"
     for command in info dump; do
         fails_with "$command of $kind" "$(cat $kind.status)" \

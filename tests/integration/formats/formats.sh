@@ -59,6 +59,10 @@ for file in "$golden"/*.text; do
     result "$name: and leaves nothing" $?
     rm -f none
 done
+check "-o" "$malloc_trace" convert -q -o p2 "$name"
+cmp p p2
+result "is OUT" $?
+fails_with "-o and OUT" 2 "$malloc_trace" convert -q -o p2 "$name" p3
 at_least "golden files" "$(echo "$names" | wc -w)" 8
 
 # The one list for people is the table of doc/formats.md.

@@ -64,7 +64,7 @@ quiet "record of no program"
 "$postprocess" -q raw p 2>"$err"
 for command in "info" "info --all" "dump" "report" "report --by=function" \
     "report --by=thread" "report --tree" "report --columns" \
-    "report --stacks 5 --threads" "report --folded -"; do
+    "report --stacks 5 --threads" "report --to=folded"; do
     for file in raw p; do
         # shellcheck disable=SC2086
         run "$malloc_trace" $command $file
@@ -82,9 +82,9 @@ cp p "p$evil"
 run "$malloc_trace" info "p$evil" "p$evil"
 quiet "the name of a trace"
 named "the name of a trace" "$out"
-run "$malloc_trace" report --html page.html "p$evil"
+run "$malloc_trace" report --to=html -o page.html "p$evil"
 quiet "a page" page.html
-run "$malloc_trace" report --csv - "p$evil"
+run "$malloc_trace" report --to=csv "p$evil"
 quiet "CSV"
 run "$postprocess" raw "again$evil"
 quiet postprocess

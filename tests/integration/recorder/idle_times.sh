@@ -44,7 +44,7 @@ $CC -O1 -o nap nap.c -pthread 2>err || skip_all "no compiler here"
 
 # life FILE: the shortest and the longest life of nap's blocks in us.
 life() {
-    "$malloc_trace" report --quiet --objects objects.csv "$1" &&
+    "$malloc_trace" report --quiet --to=objects -o objects.csv "$1" &&
         awk -F , '
             NR == 1 {
                 for (i = 1; i <= NF; i++)

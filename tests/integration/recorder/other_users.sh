@@ -108,7 +108,7 @@ strangers() { # VICTIM USER
             "$postprocess --quiet piped /dev/null --json" \
             "$replay piped.p --json" "$malloc_trace info piped --json" \
             "$replay piped.p --timeline" \
-            "$malloc_trace report piped.p --csv" \
+            "$malloc_trace report piped.p --to=csv -o" \
             "$malloc_trace compare -q -n 1 -a glibc -a tcmalloc-mt piped.p --csv"; do
             # shellcheck disable=SC2086
             $victim $tool "open/$name" >out 2>err

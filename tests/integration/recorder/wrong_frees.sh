@@ -24,7 +24,7 @@ esac
 
 # $1: trace. "kind count" of its errors.
 kinds() {
-    "$malloc_trace" report --errors -q --json errors.json "$1"
+    "$malloc_trace" report --errors -q --to=json -o errors.json "$1"
     status=$?
     python3 - <<'PY'
 import json
@@ -133,7 +133,8 @@ done
 right "python3" "$malloc_trace" record -q -o t python3 -c \
     'import json, re; print(len(json.dumps(list(range(100000)))))'
 fails_with "standard input is refused" 2 "$malloc_trace" report --errors -
-fails_with "so are other forms" 2 "$malloc_trace" report --errors --csv x t
+fails_with "so are other forms" 2 "$malloc_trace" report --errors \
+    --to=csv -o x t
 fails_with "a processed trace is none" 1 "$malloc_trace" report --errors p
 
 # Counted elsewhere: whatever frees what is no block that is in use.

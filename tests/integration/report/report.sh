@@ -33,7 +33,7 @@ $CC -g -O1 -fno-builtin -o app "$here/report/report_target.c" 2>err ||
 sited t ./app
 "$postprocess" -q --json post.json t p
 for by in site function line file module lang stack size thread; do
-    check "by $by" report -q --by=$by --json r.json p
+    check "by $by" report -q --by=$by --to=json -o r.json p
     is "by $by: the sums are the trace's" \
         "$(sums r.json bytes live_blocks failed)" \
         "$(json post.json requested_bytes live_at_end failed_allocations)"
@@ -48,11 +48,11 @@ cat p | report --columns --by=line - >piped
 check "a pipe" cmp piped processed
 
 if [ "$names" = yes ]; then
-    report -q --by=function --json r.json t
+    report -q --by=function --to=json -o r.json t
     is "each function has its blocks" "$(rows r.json | grep _)" "9 693 calloced_9
 30 1935 freed_30
 12 1200 kept_12"
-    report -q --by=line --json r.json t
+    report -q --by=line --to=json -o r.json t
     line=$(grep -n 'malloc(50' "$here/report/report_target.c" | cut -d: -f1)
     rows r.json >lines
     like "and each line" lines "^30 1935 .*report_target.c:$line\$"
@@ -65,11 +65,11 @@ if [ "$names" = yes ]; then
     is "leaves the others" "$(grep -c calloced leaks)" 1
     report --filter '^freed' --by=function --columns t >filtered
     is "a filter" "$(awk '{ print $1, $2, $3 }' filtered)" "1935 30 freed_30"
-    report --folded - t >folded
+    report --to=folded t >folded
     is "folded stacks" "$(grep freed_30 folded)" "freed_30 1935"
-    report -q --pprof prof t
+    report -q --to=pprof -o prof t
     "$python" "$here/report/report_pprof.py" prof >got
-    report -q --json r.json t
+    report -q --to=json -o r.json t
     is "a profile's types" "$(sed -n 1p got)" \
         "alloc_objects alloc_space inuse_objects inuse_space"
     is "and sums" "$(sed -n 2p got)" \
@@ -78,9 +78,9 @@ if [ "$names" = yes ]; then
 else
     skip "names" "built without elfutils"
 fi
-report --top 1 --sort=calls --csv - t >csv
+report --top 1 --sort=calls --to=csv t >csv
 is "the first row of all" "$(sed 1d csv | cut -d, -f2,3)" "1935,30"
-report --objects - t | grep -v place >objects
+report --to=objects t | grep -v place >objects
 is "a line for each block" "$(wc -l <objects)" "$(json post.json mallocs)"
 is "blocks that stay have no end" "$(cut -d, -f2 objects | grep -cx '')" \
     "$(json post.json live_at_end)"
@@ -90,7 +90,9 @@ mkfifo hold
 sited running ./app wait <hold &
 child=$!
 exec 3>hold
-calls() { report -q --json r.json running && [ "$(sums r.json calls)" = 51 ]; }
+calls() {
+    report -q --to=json -o r.json running && [ "$(sums r.json calls)" = 51 ]
+}
 check "a running process" eventually 20 calls
 report running >got
 like "is told" got '^still being recorded: what follows is up to now$'
@@ -103,7 +105,7 @@ is "until it ends" "$(grep -c 'still being' got)" 0
 # Two traces.
 sited before "$built/sites/sites_target" all
 sited after "$built/sites/sites_target" threads
-report -q --by=function --diff before --json d.json after
+report -q --by=function --diff before --to=json -o d.json after
 "$python" -c 'import json, sys
 rows = [r for r in json.load(open("d.json"))["rows"] if "at_" in r["location"]]
 print(all(r["calls"] == 4 * r["old_calls"] for r in rows), len(rows) > 5)' >got
@@ -122,10 +124,10 @@ report --by=function --diff after --columns before |
     sed 's/^ *//; s/  */ /' >got
 like "of less" got '^-[0-9]+ -[0-9]+ '
 is "of all" "$(tail -n 1 want)" "True True True"
-fails_with "of profiles" 2 report --diff before --pprof x after
+fails_with "of profiles" 2 report --diff before --to=pprof -o x after
 
 # Moments.
-report -q --live-at peak --json r.json before
+report -q --live-at peak --to=json -o r.json before
 is "at the peak" "$(sums r.json live_bytes)" "$(sums r.json peak_bytes)"
 fails_with "behind the end" 1 report --live-at 1h before
 fails_with "a mark that is not there" 1 report --live-at nothing before
@@ -167,7 +169,7 @@ if have valgrind && [ "$names" = yes ]; then
             >/dev/null 2>err
         rm -f v*
         sited v "$@" >/dev/null
-        report -q --no-skip --json v.json v
+        report -q --no-skip --to=json -o v.json v
         check "as DHAT: $dhat_name" \
             "$python" "$here/report/report_dhat.py" dhat.json v.json 1
         sed 's/^/# /' "$out"
@@ -188,7 +190,7 @@ if have valgrind && [ "$names" = yes ]; then
         'create table a(x); insert into a values (1), (2); select * from a;'
     # shellcheck disable=SC2086
     valgrind $no_frees --leak-check=full --show-leak-kinds=all ./app 2>err
-    report -q --leaks --json r.json t
+    report -q --leaks --to=json -o r.json t
     is "as memcheck: what is alive at the end" \
         "$(sums r.json live_bytes live_blocks)" \
         "$(sed -n 's/,//g; s/.*in use at exit: \([0-9]*\) bytes in \([0-9]*\) .*/\1 \2/p' err)"
@@ -233,15 +235,16 @@ is "and says who says so" "$(cat err)" \
 fails_with "no operand" 2 report
 fails_with "an unknown order" 2 report --sort=x t
 fails_with "an expression that is none" 2 report --filter '(' t
-fails_with "an output that is the trace" 2 report --csv t t
+fails_with "an output that is the trace" 2 report --to=csv -o t t
 "$postprocess" -q before whole
 size=$(wc -c <whole)
 head -c "$((size - size / 3))" whole >cut
-fails_with "a trace that was cut" 3 report -q --json r.json cut
+fails_with "a trace that was cut" 3 report -q --to=json -o r.json cut
 check "what is there is reported" grep -q '"total"' r.json
 record u ./app
 report --columns u >got 2>err
 like "without sites: says so" err 'has no call sites'
-is "and has the sums" "$(awk '{ print $1, $2 }' got)" "$(report -q --by=size --json r.json u; sums r.json bytes calls)"
-check "by size needs none" report -q --by=size --csv /dev/null u
+is "and has the sums" "$(awk '{ print $1, $2 }' got)" \
+    "$(report -q --by=size --to=json -o r.json u; sums r.json bytes calls)"
+check "by size needs none" report -q --by=size --to=csv -o /dev/null u
 tap_end

@@ -13,9 +13,9 @@ need_python
 
 make_trace() { "$top_builddir/tests/unit/tools/report_make" "$1"; }
 export_all() { # TRACE NAME
-    "$malloc_trace" report -q --json "$2.r" --speedscope "$2.json" \
-        --dhat "$2.dhat" --heap-profile "$2.heap" --folded "$2.folded" \
-        --pprof "$2.pprof" "$1"
+    "$malloc_trace" report -q --to=json -o "$2.r" --to=speedscope -o "$2.json" \
+        --to=dhat -o "$2.dhat" --to=heap-profile -o "$2.heap" \
+        --to=folded -o "$2.folded" --to=pprof -o "$2.pprof" "$1"
 }
 figures() { # NAME
     "$python" "$here/report/report_export.py" "$1.r" "$1.json" "$1.dhat" "$1.heap" \
@@ -32,8 +32,9 @@ figures stacks
 
 # Whole sites are left out of them as of the table: sums are the same.
 sums() { # OPTION...: bytes and calls of the table, folded stacks, heap profile
-    "$malloc_trace" report -q --columns --folded f.folded --heap-profile f.heap \
-        --pprof f.pprof --dhat f.dhat --speedscope f.json "$@" stacks.p >f.rows
+    "$malloc_trace" report -q --columns --to=folded -o f.folded \
+        --to=heap-profile -o f.heap --to=pprof -o f.pprof --to=dhat -o f.dhat \
+        --to=speedscope -o f.json "$@" stacks.p >f.rows
     awk '{ b += $1; n += $2 } END { print b + 0, n + 0 }' f.rows
     awk '{ b += $NF } END { print b + 0 }' f.folded
     sed -n '1s/.*\[ *\([0-9]*\): *\([0-9]*\)\].*/\2 \1/p' f.heap
@@ -73,7 +74,8 @@ LC_ALL=C sort stacks.folded | LC_ALL=C grep -v quo >got
 check "folded stacks" cmp want got
 is "and a name of any bytes" "$(LC_ALL=C grep -c \
     '^run:1 2.*"quo\\te.*abc;app.0xfff;.* 300$' stacks.folded)" 1
-"$malloc_trace" report --sort=live --folded - stacks.p | LC_ALL=C grep -v quo >got
+"$malloc_trace" report --sort=live --to=folded stacks.p |
+    LC_ALL=C grep -v quo >got
 is "of live bytes" "$(LC_ALL=C sort got | sed 's/.* //' | tr '\n' ' ')" \
     "11 7 200 40 30 "
 is "lifetimes, those alive at the end included" "$("$python" -c '
@@ -81,12 +83,13 @@ import json, sys
 d = json.load(open("stacks.dhat"))
 print(sorted(p["tl"] for p in d["pps"]), d["te"], d["tg"])')" \
     "[0, 4000, 12000, 16000, 16000, 16000, 16000, 40000] 21000 5000"
-"$malloc_trace" report -q --live-at peak --json peak.r --speedscope peak.json \
-    --dhat peak.dhat --heap-profile peak.heap --folded peak.folded stacks.p
+"$malloc_trace" report -q --live-at peak --to=json -o peak.r \
+    --to=speedscope -o peak.json --to=dhat -o peak.dhat \
+    --to=heap-profile -o peak.heap --to=folded -o peak.folded stacks.p
 figures peak
 is "live is at the moment asked for" "$(grep -c '1:     1000 \[' peak.heap)" 1
 check "what is asked for stands first" "$malloc_trace" report -q --sort=calls \
-    --speedscope calls.json stacks.p
+    --to=speedscope -o calls.json stacks.p
 is "in speedscope" "$(json calls.json activeProfileIndex)" 4
 
 # A program of known sites.
@@ -232,11 +235,53 @@ check "sites in a circle" export_all circle.p circle
 figures circle
 
 fails_with "threads have no stacks" 2 "$malloc_trace" report --by=thread \
-    --speedscope x stacks.p
-fails_with "one file for two" 2 "$malloc_trace" report --speedscope x --dhat x \
-    stacks.p
-fails_with "the trace's name" 2 "$malloc_trace" report --heap-profile stacks.p \
-    stacks.p
+    --to=speedscope -o x stacks.p
+fails_with "one file for two" 2 "$malloc_trace" report --to=speedscope -o x \
+    --to=dhat -o x stacks.p
+fails_with "the trace's name" 2 "$malloc_trace" report --to=heap-profile \
+    -o stacks.p stacks.p
 fails_with "a folder that is not there" 1 "$malloc_trace" report -q \
-    --dhat none/x stacks.p
+    --to=dhat -o none/x stacks.p
+
+# Each format alone, in a file and on standard output, and by the option that it
+# had before.
+formats="csv json html objects folded pprof speedscope dhat heap-profile"
+report() { "$malloc_trace" report "$@"; }
+all=
+for format in $formats; do
+    check "$format: to a file" report --to=$format -o one.$format stacks.p
+    is "$format: beside the text" "$(grep -c ' calls; ' "$out")" 1
+    check "$format: to standard output" report --to $format stacks.p
+    cp "$out" printed
+    check "$format: in place of the text" cmp printed one.$format
+    check "$format: as --$format" report -q --$format old.$format stacks.p
+    check "$format: with the same bytes" cmp old.$format one.$format
+    all="$all --to=$format -o all.$format"
+done
+is "no two formats are the same" \
+    "$(for format in $formats; do cksum <one.$format; done | sort -u | wc -l)" 9
+# shellcheck disable=SC2086
+check "all at once" report -q $all stacks.p
+for format in $formats; do
+    cmp all.$format one.$format
+    result "$format: among all" $?
+done
+check "files before formats" report -q -o b.json -o b.csv --to=json --to=csv \
+    stacks.p
+cmp b.json one.json && cmp b.csv one.csv
+result "go to them in the same order" $?
+fails_with "an unknown format" 2 report --to=xml -o x stacks.p
+like "is named, and those there are" "$err" \
+    "--to: \"xml\" is not one of $(echo $formats | sed 's/ /, /g')( |\$)"
+fails_with "a file without a format" 2 report -o x stacks.p
+like "is named" "$err" '-o: "x": no --to=FORMAT'
+fails_with "two formats and one file" 2 report --to=csv --to=json -o x stacks.p
+fails_with "two formats on standard output" 2 report --to=csv --to=json stacks.p
+fails_with "a format twice" 2 report --to=csv -o x --to=csv -o y stacks.p
+fails_with "also by its option" 2 report --to=csv -o x --csv y stacks.p
+[ ! -e x ] && [ ! -e y ]
+result "then nothing is written" $?
+"$malloc_trace" report --help-all >got
+is "the help has no such options" \
+    "$(grep -cE -- "--($(echo $formats | tr ' ' '|'))([^-]|\$)" got)" 0
 tap_end

@@ -13,7 +13,8 @@ make_trace() { "$top_builddir/tests/unit/tools/report_make" "$1"; }
 page() { # NAME OPTION...
     page_name=$1
     shift
-    "$malloc_trace" report -q --html "$page_name.html" --json "$page_name.r" \
+    "$malloc_trace" report -q --to=html -o "$page_name.html" \
+        --to=json -o "$page_name.r" \
         "$@" "$page_name.p"
 }
 look() { # NAME TEXT...
@@ -34,7 +35,7 @@ for by in thread size module stack; do
     look odd
 done
 page odd
-check "on standard output" "$malloc_trace" report --html - odd.p
+check "on standard output" "$malloc_trace" report --to=html odd.p
 is "alone" "$(head -n 1 "$out"),$(tail -n 1 "$out")" "<!DOCTYPE html>,</html>"
 check "leaks" page odd --leaks
 is "alone in the table" "$(grep -c 'class="place">liby' odd.html)" 0
@@ -42,12 +43,13 @@ page odd
 make_trace empty.p </dev/null
 check "a trace without events" page empty
 look empty
-fails_with "a page in the JSON's place" 2 "$malloc_trace" report --html same \
-    --json same odd.p
-fails_with "in the trace's" 2 "$malloc_trace" report --html odd.p odd.p
+fails_with "a page in the JSON's place" 2 "$malloc_trace" report \
+    --to=html -o same --to=json -o same odd.p
+fails_with "in the trace's" 2 "$malloc_trace" report --to=html -o odd.p odd.p
 fails_with "in a folder that is not there" 1 "$malloc_trace" report -q \
-    --html none/x odd.p
-fails_with "of a difference" 2 "$malloc_trace" report --html x --diff odd.p odd.p
+    --to=html -o none/x odd.p
+fails_with "of a difference" 2 "$malloc_trace" report --to=html -o x \
+    --diff odd.p odd.p
 
 # The table that the script draws has the figures that the page came with.
 if have node; then

@@ -83,7 +83,7 @@ bytes_read() {
 # as_new: the page has the figures of a report that is made now.
 as_new() {
     page >page.html && "$malloc_trace" report --quiet --by=function \
-        --html new.html "$work/t" 2>/dev/null
+        --to=html -o new.html "$work/t" 2>/dev/null
     "$python" -c 'import json, re
 page, new = (json.loads(re.search(r"id=\"data\">(.*?)</script>",
                                   open(name).read(), re.S)[1])
@@ -306,7 +306,7 @@ for wrong in 127.0.0.1 localhost:80 127.0.0.1:x 127.0.0.1:65536 '[::1' ''; do
     fails_with "no address: $wrong" 2 \
         "$malloc_trace" report --serve "$wrong" t
 done
-fails_with "a page alone" 2 "$malloc_trace" report --serve :0 --csv x t
+fails_with "a page alone" 2 "$malloc_trace" report --serve :0 --to=csv -o x t
 fails_with "of one trace" 2 "$malloc_trace" report --serve :0 t cut
 fails_with "whom --anyone is for" 2 "$malloc_trace" report --anyone t
 tap_end

@@ -24,12 +24,12 @@ print(*(d[sys.argv[2]][x] for x in sys.argv[3:]))' "$@"
 stacked t "$built/sites/sites_target" all
 "$postprocess" -q --json post.json t p
 for by in site function line file module lang stack; do
-    report -q --by=$by --json r.json p
+    report -q --by=$by --to=json -o r.json p
     is "by $by: the sums are the trace's" \
         "$(sums r.json total bytes live_blocks failed)" \
         "$(json post.json requested_bytes live_at_end failed_allocations)"
 done
-report -q --tree --share 0 --json r.json p
+report -q --tree --share 0 --to=json -o r.json p
 is "the tree's, too" "$("$python" -c 'import json
 d = json.load(open("r.json"))
 print(*(sum(n[x] for n in d["tree"] if n["depth"] == 1)
@@ -40,7 +40,7 @@ print(*(sum(n[x] for n in d["tree"] if n["depth"] == 1)
 # each stands for many.
 TCMALLOC_TRACE_SITES=sample:8192 record s "$built/sites/sites_target" all
 "$postprocess" -q --json s.json s s.p
-report -q --json r.json s.p
+report -q --to=json -o r.json s.p
 is "samples: exact sums" "$(sums r.json exact_total bytes live_blocks)" \
     "$(json s.json requested_bytes live_at_end)"
 check "and estimates not far from them" "$python" -c 'import json
@@ -66,7 +66,7 @@ dhat() {
         --dhat-out-file=dhat.json "$@" >/dev/null 2>err
     rm -f v*
     stacked v "$@" >/dev/null
-    report -q --by=stack --json v.json v
+    report -q --by=stack --to=json -o v.json v
     check "as DHAT: $dhat_name" \
         "$python" "$here/report/report_dhat.py" dhat.json v.json 0
     tail -n 3 "$out" | sed 's/^/# /'
@@ -122,7 +122,7 @@ stacked v "$built/sites/sites_target" all
 # shellcheck disable=SC2086
 valgrind $no_frees --leak-check=full --show-leak-kinds=all \
     "$built/sites/sites_target" all 2>err
-report -q --leaks --by=stack --json v.json v
+report -q --leaks --by=stack --to=json -o v.json v
 is "as memcheck: what is alive at the end" \
     "$(sums v.json total live_bytes live_blocks)" \
     "$(sed -n 's/,//g; s/.*in use at exit: \([0-9]*\) bytes in \([0-9]*\) .*/\1 \2/p' err)"

@@ -90,11 +90,11 @@ if [ "$(uname -m)" = x86_64 ] &&
     $CC -O1 -g -no-pie -Wl,--section-start=far=0x2600000 \
         -Wl,--build-id -o gap gap.c 2>err; then
     TCMALLOC_TRACE_SITES=stack record t ./gap
-    report -q --folded - t >got
+    report -q --to=folded t >got
     like "a program with a gap" got ';main;outer;inner 5000$'
     $CC -O2 -g -no-pie -Wl,--section-start=far=0x2600000 \
         -Wl,--build-id -o gap gap.c
-    report -q --folded - t >got 2>err
+    report -q --to=folded t >got 2>err
     like "a program with a gap: another build is told" err \
         'gap is another build'
 else

@@ -39,11 +39,11 @@ if $CC -g -O1 -fno-builtin -o app "$here/report/report_user.c" 2>err; then
     report --by=line --columns t >lines
     line=$(grep -n 'xrealloc(NULL' "$here/report/report_user.c" | cut -d: -f1)
     like "lines are the user's" lines "^ *1000 *1 .*report_user.c:$line\$"
-    report -q --objects objects t
+    report -q --to=objects -o objects t
     like "those of blocks, too" objects ",1000,.*report_user.c:$line\$"
     report --by=function t >text
     like "stacks have all frames" text ' xrealloc < grow_table_3000 < main'
-    report -q --folded - t >folded
+    report -q --to=folded t >folded
     like "and so have exports" folded 'main;grow_table_3000;xrealloc 3000$'
     is "a filter for a frame inside" \
         "$(report --by=function --columns --filter '^xrealloc$' t |
@@ -51,7 +51,7 @@ if $CC -g -O1 -fno-builtin -o app "$here/report/report_user.c" 2>err; then
     is "and outside" "$(report --by=function --columns --filter '^main$' t |
         awk '{ print $1 }' | paste -sd+ | sed 's/$/ /' | tr + ' ')" \
         "3000 500 80 "
-    report -q --html page t
+    report -q --to=html -o page t
     like "a page has them" page 'grow_table_3000'
     is "a difference" "$(bytes --diff t t)" "0 copy_name_80
 0 grow_table_3000

@@ -41,7 +41,7 @@ for mode in caller stack lang; do
     check "$mode: those that live on are told" test "$(cat alive)" -ge 85
 done
 "$malloc_trace" record -q --sites=stack --free-sites -o t "$target"
-"$malloc_trace" report --freed --folded - -q t >folded
+"$malloc_trace" report --freed --to=folded -q t >folded
 like "with stacks" folded 'main;by_large_5 5242880$'
 "$malloc_trace" record -q --sites=caller -o t "$target"
 fails_with "a trace without them is refused" 1 "$malloc_trace" report --freed t

@@ -112,7 +112,7 @@ native() {
             /"stacks_different"/ { bad = $2 }
             END { print (n > 1000), bad }' >checks
     is "$name: walks in the debug mode" "$(cat checks)" "1 0"
-    "$malloc_trace" report --folded - -q t >folded
+    "$malloc_trace" report --to=folded -q t >folded
     like "$name: folded stacks have it, too" folded \
         ';compressed;.*;(deflate|libz\.so|Base64\.so|XS_)'
     "$malloc_trace" report --columns t |

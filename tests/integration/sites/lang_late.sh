@@ -175,7 +175,7 @@ linked() { # WHICH PERL RUBY OPTION...: whether there are lines of these
     shift 3
     if $CC -O1 -w -o linked linked.c "$@" 2>said && ./linked; then
         record_lines t ./linked
-        "$malloc_trace" report --by=line --csv - -q t >lines
+        "$malloc_trace" report --by=line --to=csv -q t >lines
         is "$which: native code has no line of theirs" \
             "$(awk -F, '$2 == 2400000 { print $3 }' lines)" 40
         is "$which: lines of ruby" \

@@ -53,9 +53,9 @@ like "the sum of all" text '^2 traces: 1.14 KiB asked for in 6 calls; 1.04 KiB'
 report --by=thread --columns one two >got
 like "threads of each" got ' 2 5 main in two$'
 like "by their trace" got ' 2 2 worker in one$'
-report --by=size --csv - one one >got
+report --by=size --to=csv one one >got
 like "twice the same" got '^1000,2000,2,2000,2,2000,2,'
-report -q --objects got one two
+report -q --to=objects -o got one two
 is "objects of all" "$(wc -l <got)" 7
 report --diff one --columns one two >got
 is "a difference to some of them" "$(wc -l <got)" 3
@@ -63,7 +63,7 @@ is "a difference to some of them" "$(wc -l <got)" 3
 # Threads.
 report --threads one >text
 like "a thread's share of a row" text '^ +100.0 % by thread 2 worker$'
-report --threads --csv - one >csv
+report --threads --to=csv one >csv
 is "rows by thread" "$(sed 1d csv | cut -d, -f1-3,17 | sort)" \
     "app+0x1ff,150,2,1
 app+0x2ff,1010,2,2 worker"
@@ -74,7 +74,7 @@ report one >text
 like "the stack of a row" text '^ +100.0 % < app\+0xff$'
 report --stacks 0 one >text
 is "unless nobody wants it" "$(grep -c '<' text)" 0
-report -q --stacks 5 --json j one
+report -q --stacks 5 --to=json -o j one
 tr -d ' \n' <j >line
 like "in JSON" line \
     '"stacks":\[\{"value":1010,"frames":\["app\+0x2ff","app\+0xff"\]'
@@ -125,7 +125,7 @@ report --tree --sort=calls one >text
 like "by calls" text '50.0 %    app.0x1ff$'
 report --tree --share 0 --diff two one >text
 like "differences of trees" text '^ +-8 B +-1 .* app\+0x3ff$'
-report -q --tree --json j one
+report -q --tree --to=json -o j one
 tr -d ' \n' <j >line
 like "a tree in JSON" line \
     '"tree":\[\{"frame":"app\+0xff","depth":1,"bytes":1160,'
@@ -200,7 +200,7 @@ done
 report --by=line lines >got
 like "in the stack of a row, too" got \
     ' 90.1 % lib.so.0x1ff < lib.so.0xff < f.<locals>.g < outer$'
-report --folded - -q lines >got
+report --to=folded -q lines >got
 is "folded stacks" "$(LC_ALL=C sort got | tr '\n' ' ')" "lib.so+0x2ff 5 \
 outer;f.<locals>.g 10 outer;f.<locals>.g;lib.so+0xff;lib.so+0x1ff 100 \
 outer;f.<locals>.g;other.so+0x10ff 1 "
@@ -231,7 +231,7 @@ E
 report samples >text
 like "exact sums" text '^samples: 10.8 KiB asked for in 3 calls; 1010 B alive'
 like "and that the rest is estimated" text 'estimated from 2 samples'
-report --csv - samples >csv
+report --to=csv samples >csv
 is "estimates" "$(sed 1d csv | cut -d, -f1-5,17)" "0x10ff,10016,3,16,2,2"
 report --by=size samples >text
 is "sizes are exact" "$(grep -c estimated text)" 0

@@ -17,8 +17,8 @@ static const char *text, *maybe;
 static uint64_t count, ns;
 static double number, ratio;
 static unsigned word;
-static const char *names[2];
-static struct tool_opt_list list;
+static const char *names[2], *shades[2];
+static struct tool_opt_list list, shade_list;
 static char taken[64];
 static bool stop_at_operand;
 
@@ -91,6 +91,7 @@ static const struct tool_opt opts[] = {
      .ctx = (char[]){"took "},
      .expects = "a good thing"},
     {.name = "refuse", .value = "X", .take = refuse},
+    {.name = "shade", .value = "X", .list = &shade_list, .words = colours},
     {.name = "seldom", .rare = true, .help = "of use at times", .flag = &flag},
     {0}};
 
@@ -106,6 +107,7 @@ static bool parse(char **words) {
     while (words[argc] != NULL)
         argc++;
     list = (struct tool_opt_list){.at = names, .room = 2};
+    shade_list = (struct tool_opt_list){.at = shades, .room = 2};
     flag = first_given = number_given = false;
     text = maybe = NULL;
     return tool_opts_parse(&o, &c, argc, words);
@@ -171,6 +173,10 @@ static void test_values(void) {
     tap_ok(PARSE(W("--name=a"), W("--name=b")) && list.count == 2 &&
                strcmp(names[1], "b") == 0,
            "a list");
+    tap_ok(PARSE(W("--shade=green"), W("--shade=red")) &&
+               shade_list.count == 2 && strcmp(shades[0], "green") == 0 &&
+               strcmp(shades[1], "red") == 0,
+           "a list of words");
     tap_ok(PARSE(W("--take=x")) && strcmp(taken, "took x") == 0 &&
                PARSE(W("--take")) && strcmp(taken, "took nothing") == 0,
            "a value of another kind");
@@ -227,6 +233,7 @@ static void test_messages(void) {
         {"--ratio=0%", "--ratio: \"0%\" is not a share such as 2% or 0.02"},
         {"--ratio=", "--ratio: \"\" is not a share such as 2% or 0.02"},
         {"--colour=blue", "--colour: \"blue\" is not one of red, green"},
+        {"--shade=blue", "--shade: \"blue\" is not one of red, green"},
         {"--take=bad", "--take: \"bad\" is not a good thing"},
     };
     char want[300], word_copy[60];

@@ -279,6 +279,10 @@ static bool parse_options(struct convert *c, bool *list, struct tool_opts *o,
          .take = take_to,
          .ctx = c,
          .expects = "a format that can be written (--list prints them)"},
+        {.letter = 'o',
+         .value = "FILE",
+         .help = "write to FILE, as to OUT",
+         .text = &c->out_name},
         {.name = "list",
          .help = "print the formats: which can be read, be written, and be "
                  "read by malloc-trace annotate",
@@ -329,7 +333,10 @@ int cmd_convert(int argc, char **argv) {
     if (o.operand_count > 2)
         return tool_usage_error("more than two files given");
     c.in_name = o.operand_count == 0 ? "-" : o.operand[0];
-    c.out_name = o.operand_count == 2 ? o.operand[1] : NULL;
+    if (o.operand_count == 2 && c.out_name != NULL)
+        return tool_usage_error("-o and OUT exclude each other");
+    if (o.operand_count == 2)
+        c.out_name = o.operand[1];
     const char *in = strcmp(c.in_name, "-") == 0 ? NULL : c.in_name;
     if (tool_files_collide(&c.out_name, 1, &c.in_name, 1))
         return TOOL_USAGE;

@@ -49,7 +49,32 @@ static const enum report_stacks_label frame_labels[] = {
     [REPORT_BY_LANGUAGE] = REPORT_STACKS_LANGUAGE,
 };
 
-enum { OUTS = 9 };
+/* Formats of --to; profiles, which have stacks, are the last ones. */
+enum to_format {
+    TO_CSV,
+    TO_JSON,
+    TO_HTML,
+    TO_OBJECTS,
+    TO_FOLDED,
+    TO_PPROF,
+    TO_SPEEDSCOPE,
+    TO_DHAT,
+    TO_HEAP_PROFILE,
+    FORMATS
+};
+
+static const char *const format_names[FORMATS + 1] = {
+    [TO_CSV] = "csv",
+    [TO_JSON] = "json",
+    [TO_HTML] = "html",
+    [TO_OBJECTS] = "objects",
+    [TO_FOLDED] = "folded",
+    [TO_PPROF] = "pprof",
+    [TO_SPEEDSCOPE] = "speedscope",
+    [TO_DHAT] = "dhat",
+    [TO_HEAP_PROFILE] = "heap-profile",
+};
+
 /* Stacks below a row: most, and the default of the text. */
 #define STACKS_OF_ROW_MAX 1000u
 #define STACKS_OF_ROW     2u
@@ -66,10 +91,12 @@ struct report {
     struct report_filter filter;
     struct report_tally_options tally;
     char when[160];
-    const char *diff, *csv, *json, *objects;
+    const char *diff, *serve;
     FILE *page; /* of --serve, in the reader */
-    const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html,
-        *serve;
+    /* values of --to and of -o */
+    const char *format[FORMATS], *file[FORMATS];
+    struct tool_opt_list formats, files;
+    const char *out[FORMATS]; /* file by format; NULL: not wanted */
     bool anyone, no_token;
     struct tool_json json_out;
     int status;
@@ -190,48 +217,19 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .rare = true,
          .help = "bytes, calls and place, for sort(1)",
          .flag = &r->columns},
-        {.name = "csv",
+        {.name = "to",
+         .value = "FORMAT",
+         .help = "write csv, json, html (a page: memory over time, flame "
+                 "graph, table), objects (CSV of all blocks), or a profile: "
+                 "folded (flame graphs), pprof, speedscope, dhat, "
+                 "heap-profile (gperftools)",
+         .list = &r->formats,
+         .words = format_names},
+        {.letter = 'o',
          .value = "FILE",
-         .help = "all figures as CSV",
-         .text = &r->csv},
-        {.name = "json",
-         .value = "FILE",
-         .help = "all figures as JSON",
-         .text = &r->json},
-        {.name = "objects",
-         .rare = true,
-         .value = "FILE",
-         .help = "CSV with a line for each block",
-         .text = &r->objects},
-        {.name = "folded",
-         .rare = true,
-         .value = "FILE",
-         .help = "stacks for flame graphs, with the figure of --sort",
-         .text = &r->folded},
-        {.name = "pprof",
-         .rare = true,
-         .value = "FILE",
-         .help = "a profile for pprof",
-         .text = &r->pprof},
-        {.name = "speedscope",
-         .rare = true,
-         .value = "FILE",
-         .help = "a profile for speedscope",
-         .text = &r->speedscope},
-        {.name = "dhat",
-         .rare = true,
-         .value = "FILE",
-         .help = "a profile for DHAT's viewer, dh_view",
-         .text = &r->dhat},
-        {.name = "heap-profile",
-         .rare = true,
-         .value = "FILE",
-         .help = "a heap profile of gperftools, with addresses",
-         .text = &r->heap_profile},
-        {.name = "html",
-         .value = "FILE",
-         .help = "a page: memory over time, flame graph, table",
-         .text = &r->html},
+         .help = "file of --to (default: standard output, in place of the "
+                 "text); --to and -o may be repeated, in the same order",
+         .list = &r->files},
         {.name = "serve",
          .value = "WHERE",
          .help = "serve that page at ADDRESS:PORT or at a UNIX socket, and "
@@ -246,9 +244,23 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .help = "let all who reach the page read it",
          .flag = &r->no_token},
         REPORT_INPUT_OPTIONS(&r->in, true),
+        /* Formats as options of their own, for one release. */
+        {.name = "csv", .value = "FILE", .text = &r->out[TO_CSV]},
+        {.name = "json", .value = "FILE", .text = &r->out[TO_JSON]},
+        {.name = "html", .value = "FILE", .text = &r->out[TO_HTML]},
+        {.name = "objects", .value = "FILE", .text = &r->out[TO_OBJECTS]},
+        {.name = "folded", .value = "FILE", .text = &r->out[TO_FOLDED]},
+        {.name = "pprof", .value = "FILE", .text = &r->out[TO_PPROF]},
+        {.name = "speedscope", .value = "FILE", .text = &r->out[TO_SPEEDSCOPE]},
+        {.name = "dhat", .value = "FILE", .text = &r->out[TO_DHAT]},
+        {.name = "heap-profile",
+         .value = "FILE",
+         .text = &r->out[TO_HEAP_PROFILE]},
         {0}};
     const struct tool_command command = {
-        .usage = "malloc-trace report [OPTION]... TRACE...",
+        .usage = "malloc-trace report [OPTION]... TRACE...\n"
+                 "malloc-trace report [OPTION]... --to=FORMAT [-o FILE] "
+                 "TRACE...",
         .about = "Say who allocates: sums over the allocations of TRACE, raw "
                  "or processed, by call site (recorded with "
                  "TCMALLOC_TRACE_SITES). Several traces are summed up.",
@@ -262,45 +274,66 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
     return good;
 }
 
-/* Files to write; NULL: not wanted. */
-struct outs {
-    const char *name[OUTS];
-};
-
-static struct outs outs_of(const struct report *r) {
-    return (struct outs){{r->csv, r->json, r->objects, r->folded, r->pprof,
-                          r->speedscope, r->dhat, r->heap_profile, r->html}};
+/* Gives each format of --to the file of the -o in the same place. Returns an
+   enum tool_status. */
+static int pair_files(struct report *r) {
+    size_t formats = r->formats.count, files = r->files.count;
+    if (formats == 0 && files != 0)
+        return tool_usage_error("-o: \"%s\": no --to=FORMAT is given",
+                                r->file[0]);
+    if (formats != files && (formats != 1 || files != 0))
+        return tool_usage_error("%zu times --to and %zu times -o: several "
+                                "formats need a file each",
+                                formats, files);
+    for (size_t i = 0; i < formats; i++) {
+        size_t to = 0;
+        while (strcmp(format_names[to], r->format[i]) != 0)
+            to++;
+        if (r->out[to] != NULL)
+            return tool_usage_error("--to: \"%s\" is given twice",
+                                    format_names[to]);
+        r->out[to] = files == 0 ? "-" : r->file[i];
+    }
+    return TOOL_OK;
 }
 
-/* True if a file made of stacks is wanted. */
+/* True if a profile is wanted. */
 static bool needs_sites(const struct report *r) {
-    return r->folded != NULL || r->pprof != NULL || r->speedscope != NULL ||
-           r->dhat != NULL || r->heap_profile != NULL;
+    for (size_t i = TO_FOLDED; i < FORMATS; i++)
+        if (r->out[i] != NULL)
+            return true;
+    return false;
+}
+
+static bool is_stdout(const char *out) {
+    return out != NULL && tool_file_is_stdout(out);
 }
 
 /* Checks that all files read and written differ, and that standard output is
    used once. Returns an enum tool_status. */
 static int check_outs(struct report *r) {
-    const struct outs all = outs_of(r);
-    const char *const *outs = all.name;
     const char *ins[TOOL_SITE_TRACES + 1];
     int in_count = (int)r->in.count;
     unsigned to_stdout = r->columns;
     memcpy(ins, r->in.traces, r->in.count * sizeof(*ins));
     if (r->diff != NULL)
         ins[in_count++] = r->diff;
-    for (size_t i = 0; i < OUTS; i++) {
-        to_stdout += outs[i] != NULL && tool_file_is_stdout(outs[i]);
-        for (size_t k = 0; k < OUTS; k++)
-            if (i < k && outs[i] != NULL && outs[k] != NULL &&
-                tool_files_collide((const char *const[]){outs[i], outs[k]}, 2,
+    for (size_t i = 0; i < FORMATS; i++) {
+        const char *out = r->out[i];
+        to_stdout += is_stdout(out);
+        for (size_t k = i + 1; out != NULL && k < FORMATS; k++)
+            if (r->out[k] != NULL &&
+                tool_files_collide((const char *const[]){out, r->out[k]}, 2,
                                    ins, in_count))
                 return TOOL_USAGE;
-        if (outs[i] != NULL && tool_files_collide(&outs[i], 1, ins, in_count))
+        if (out != NULL && tool_files_collide(&out, 1, ins, in_count))
             return TOOL_USAGE;
     }
     if (to_stdout > 1)
         return tool_usage_error("standard output is used twice");
+    if (is_stdout(r->out[TO_PPROF]) && isatty(STDOUT_FILENO) == 1)
+        return tool_usage_error(
+            "standard output is a terminal: --to=pprof is not written to it");
     return TOOL_OK;
 }
 
@@ -318,19 +351,20 @@ static int check_options(struct report *r) {
         return tool_usage_error("--by=%s excludes --threads", by_names[r->by]);
     if (r->tree && (!sites || r->by == REPORT_BY_STACK))
         return tool_usage_error("--by=%s excludes --tree", by_names[r->by]);
-    if (r->tree && (r->columns || r->csv != NULL))
-        return tool_usage_error("--tree is for the text and --json");
+    if (r->tree && (r->columns || r->out[TO_CSV] != NULL))
+        return tool_usage_error("--tree is for the text and --to=json");
     if (r->diff != NULL && r->filter.leaks)
         return tool_usage_error("--diff and --leaks exclude each other");
-    if (r->diff != NULL && r->html != NULL)
-        return tool_usage_error("--diff and --html exclude each other");
+    if (r->diff != NULL && r->out[TO_HTML] != NULL)
+        return tool_usage_error("--diff and --to=html exclude each other");
     if (r->diff != NULL && needs_sites(r))
         return tool_usage_error("--diff and profiles exclude each other");
     if (r->diff != NULL && r->tally.threads)
         return tool_usage_error("--diff and --threads exclude each other");
     for (size_t i = 0; i < r->in.count; i++)
-        if (r->objects != NULL && strcmp(r->in.traces[i], "-") == 0)
-            return tool_usage_error("--objects reads TRACE twice: name a file");
+        if (r->out[TO_OBJECTS] != NULL && strcmp(r->in.traces[i], "-") == 0)
+            return tool_usage_error(
+                "--to=objects reads TRACE twice: name a file");
     if ((r->anyone || r->no_token) && r->serve == NULL)
         return tool_usage_error("--anyone and --no-token are for --serve");
     if (r->filter.leaks && !r->sorted)
@@ -340,9 +374,8 @@ static int check_options(struct report *r) {
 
 /* True if a file goes to standard output, in place of the text. */
 static bool stdout_is_taken(const struct report *r) {
-    const struct outs outs = outs_of(r);
-    for (size_t i = 0; i < OUTS; i++)
-        if (outs.name[i] != NULL && tool_file_is_stdout(outs.name[i]))
+    for (size_t i = 0; i < FORMATS; i++)
+        if (is_stdout(r->out[i]))
             return true;
     return false;
 }
@@ -412,12 +445,13 @@ static bool compare(struct report *r, struct report_rows *rows,
 static bool write_stacks(struct report *r, const struct report_tallies *t,
                          const struct report_stacks *functions,
                          const struct report_stacks *places) {
-    return (r->folded == NULL ||
-            report_export_folded(functions, r->sort, r->folded)) &&
-           (r->speedscope == NULL ||
+    return (r->out[TO_FOLDED] == NULL ||
+            report_export_folded(functions, r->sort, r->out[TO_FOLDED])) &&
+           (r->out[TO_SPEEDSCOPE] == NULL ||
             report_export_speedscope(functions, r->name, r->sort,
-                                     r->speedscope)) &&
-           (r->dhat == NULL || report_export_dhat(places, t, r->name, r->dhat));
+                                     r->out[TO_SPEEDSCOPE])) &&
+           (r->out[TO_DHAT] == NULL ||
+            report_export_dhat(places, t, r->name, r->out[TO_DHAT]));
 }
 
 static bool write_html(struct report *r, const struct report_tallies *t,
@@ -438,11 +472,11 @@ static bool write_html(struct report *r, const struct report_tallies *t,
         .history = t->options.history,
         .is_live = r->page != NULL};
     return r->page != NULL ? report_page_write_stream(&h, r->page, "page.js")
-                           : report_page_write(&h, r->html);
+                           : report_page_write(&h, r->out[TO_HTML]);
 }
 
 static bool wants_page(const struct report *r) {
-    return r->html != NULL || r->page != NULL;
+    return r->out[TO_HTML] != NULL || r->page != NULL;
 }
 
 /* Writes the page: its plots have all tallies, its table the rows. */
@@ -477,17 +511,18 @@ static bool write_exports(struct report *r, struct report_tallies *t,
     struct report_stacks functions = {0}, places = {0};
     bool sites = report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE;
     bool good = true;
-    if (sites && (r->folded != NULL || r->speedscope != NULL))
+    if (sites && (r->out[TO_FOLDED] != NULL || r->out[TO_SPEEDSCOPE] != NULL))
         good = report_stacks_make(&functions, t, names, REPORT_STACKS_FUNCTION);
-    if (good && r->dhat != NULL)
+    if (good && r->out[TO_DHAT] != NULL)
         good = report_stacks_make(&places, t, names, REPORT_STACKS_PLACE);
     good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
     report_stacks_fini(&functions);
     report_stacks_fini(&places);
     return good &&
-           (r->pprof == NULL || report_export_pprof(t, names, r->pprof)) &&
-           (r->heap_profile == NULL ||
-            report_export_heap_profile(t, r->heap_profile));
+           (r->out[TO_PPROF] == NULL ||
+            report_export_pprof(t, names, r->out[TO_PPROF])) &&
+           (r->out[TO_HEAP_PROFILE] == NULL ||
+            report_export_heap_profile(t, r->out[TO_HEAP_PROFILE]));
 }
 
 /* Prints the table or the tree. */
@@ -550,8 +585,10 @@ static bool write_all(struct report *r, struct report_tallies *t,
     bool good = find_callers(r, t, names, rows, &callers);
     if (callers.top != NULL)
         o.callers = &callers;
-    good = good && (r->csv == NULL || report_print_csv(rows, t, &o, r->csv)) &&
-           (r->json == NULL || write_json(r, t, rows, tree, o)) &&
+    good = good &&
+           (r->out[TO_CSV] == NULL ||
+            report_print_csv(rows, t, &o, r->out[TO_CSV])) &&
+           (r->out[TO_JSON] == NULL || write_json(r, t, rows, tree, o)) &&
            write_exports(r, kept, names) &&
            (!wants_page(r) || write_page(r, t, names, rows));
     if (good && r->columns)
@@ -559,8 +596,9 @@ static bool write_all(struct report *r, struct report_tallies *t,
     else if (good && !tool_is_quiet() && !stdout_is_taken(r) && r->page == NULL)
         good = write_text(r, t, rows, tree, &o);
     report_callers_fini(&callers);
-    return good && (r->objects == NULL ||
-                    report_export_objects(r->objects, &r->in, t, names));
+    return good &&
+           (r->out[TO_OBJECTS] == NULL ||
+            report_export_objects(r->out[TO_OBJECTS], &r->in, t, names));
 }
 
 static bool report_tallies(struct report *r, struct report_tallies *t) {
@@ -670,8 +708,8 @@ static int serve(struct report *r) {
     uint64_t pid;
     if (r->columns || r->diff != NULL)
         return tool_usage_error("--serve excludes --columns and --diff");
-    for (size_t i = 0; i < OUTS; i++)
-        if (outs_of(r).name[i] != NULL)
+    for (size_t i = 0; i < FORMATS; i++)
+        if (r->out[i] != NULL)
             return tool_usage_error("--serve writes no files");
     if (r->in.count != 1 || strcmp(r->name, "-") == 0)
         return tool_usage_error("--serve reads TRACE several times: name one "
@@ -700,11 +738,11 @@ static int find_errors(const struct report *r) {
                                       .top = r->has_top ? (size_t)r->top : 20,
                                       .text = !tool_is_quiet() &&
                                               !stdout_is_taken(r),
-                                      .json = r->json};
+                                      .json = r->out[TO_JSON]};
     bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
-    for (size_t i = 0; i < OUTS; i++)
-        more |= outs_of(r).name[i] != NULL && outs_of(r).name[i] != r->json;
-    return more ? tool_usage_error("--errors is for the text and --json")
+    for (size_t i = 0; i < FORMATS; i++)
+        more |= r->out[i] != NULL && i != TO_JSON;
+    return more ? tool_usage_error("--errors is for the text and --to=json")
                 : report_errors(&o);
 }
 
@@ -717,10 +755,11 @@ static int run(struct report *r) {
     r->tally.by = report_rows_tally_by(r->by);
     if (r->serve != NULL)
         return serve(r);
-    if (r->json != NULL && !tool_json_open(&r->json_out, r->json))
+    if (r->out[TO_JSON] != NULL &&
+        !tool_json_open(&r->json_out, r->out[TO_JSON]))
         return TOOL_FAILED;
     bool good = make_report(r);
-    if (r->json != NULL) {
+    if (r->out[TO_JSON] != NULL) {
         if (!good)
             tool_json_drop(&r->json_out);
         else
@@ -734,6 +773,8 @@ static int run_operands(struct report *r, const struct tool_opts *o) {
     if (o->operand_count == 0)
         return tool_usage_error("no trace given");
     int status = report_input_take(&r->in, o);
+    if (status == TOOL_OK)
+        status = pair_files(r);
     if (status != TOOL_OK)
         return status;
     r->name = r->in.traces[0];
@@ -746,6 +787,8 @@ int cmd_report(int argc, char **argv) {
         .filter = {.suppressed = &r.in.suppressions, .skip = &r.in.skip}};
     struct tool_opts o;
     report_input_init(&r.in);
+    r.formats = (struct tool_opt_list){.at = r.format, .room = FORMATS};
+    r.files = (struct tool_opt_list){.at = r.file, .room = FORMATS};
     int status =
         parse_options(&r, &o, argc, argv) ? run_operands(&r, &o) : o.status;
     report_input_fini(&r.in);
