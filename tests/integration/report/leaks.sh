@@ -56,6 +56,8 @@ like "says so" text '^./app: no leaks at the end'
 is "what libraries keep is counted" "$("$python" -c 'import json
 d = json.load(open("clean.json"))
 print(d["blocks"], d["found"], d["suppressed_blocks"] > 0)')" "0 False True"
+like "in a line" text \
+    '^suppressed: .* in [0-9]+ blocks? that libraries keep \(--show-suppressed '
 leaks --all --json all.json -- ./app clean >/dev/null 2>&1
 is "or shown" "$("$python" -c 'import json
 d, e = json.load(open("all.json")), json.load(open("clean.json"))
@@ -90,6 +92,24 @@ echo 'leak:^open_' >supp
 fails_with "what is suppressed does not count" 4 \
     leaks --suppressions supp --json s.json -- ./app leak
 is "but the rest does" "$(found s.json)" "320 5 read_name"
+check "what left it out is counted" "$python" -c 'import json
+d = json.load(open("s.json"))
+assert d["suppressed_by"] == [
+    {"pattern": "^open_", "bytes": 1000, "blocks": 10}], d["suppressed_by"]
+assert d["suppressed_blocks"] == d["library_blocks"] + 10
+assert d["suppressed_bytes"] == d["library_bytes"] + 1000
+by = {s["pattern"]: s for s in d["library_suppressed_by"]}
+assert by["^_IO_file_doallocate$"]["blocks"] == 1, by
+for name in "bytes", "blocks":
+    assert 0 < sum(s[name] for s in by.values()) <= d["library_" + name]'
+fails_with "and shown" 4 leaks --suppressions supp --show-suppressed -- \
+    ./app leak
+cp "$err" text
+like "in sums" text 'that libraries keep; 1000 B in 10 blocks by --suppressions$'
+like "by the pattern of the file" text '^ +1000 B +10  \^open_$'
+like "by those of libraries" text '^ +[0-9.]+ [KB].* 1  \^_IO_file_doallocate\$$'
+is "and adds up" "$(sed '1,/suppressed by$/d' text |
+    awk '{ n += $3 } END { print n }')" "$(field s.json suppressed_blocks)"
 echo 'leak:read_name' >>supp
 check "all suppressed" leaks --suppressions supp --json s.json -- ./app leak
 is "and counted" "$("$python" -c 'import json

@@ -7,6 +7,7 @@
  * A command is recorded into a temporary folder by malloc-trace record, a
  * child, which passes on its output, its status and the terminal's signals.
  */
+#include "base/check.h"
 #include "cmd/malloc_trace/leaks/leaks_find.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
@@ -45,7 +46,7 @@ struct run {
     struct command command;
     const char *name; /* of the trace or the command, in the text */
     FILE *out;        /* for the text: stderr beside a command */
-    bool at_end, growing, limits_bytes, limits_blocks;
+    bool at_end, growing, limits_bytes, limits_blocks, show_suppressed;
     uint64_t max_bytes, max_blocks, top, stacks;
     const char *json;
 };
@@ -181,7 +182,7 @@ static const char *period(const struct leaks *l) {
 }
 
 static void print_head(const struct leaks *l, const struct run *r) {
-    struct tool_text text[4];
+    struct tool_text text[2];
     const char *plus = l->growing ? "+" : "";
     if (l->interpreter != NULL)
         fprintf(r->out,
@@ -197,11 +198,6 @@ static void print_head(const struct leaks *l, const struct run *r) {
                 tool_text_count(&text[1], l->blocks), l->blocks == 1 ? "" : "s",
                 l->count, l->count == 1 ? "" : "s");
     fprintf(r->out, " %s", l->growing ? period(l) : "at the end");
-    if (l->suppressed_blocks != 0)
-        fprintf(r->out, "; suppressed: %s in %s block%s",
-                tool_text_bytes(&text[2], l->suppressed_bytes),
-                tool_text_count(&text[3], l->suppressed_blocks),
-                l->suppressed_blocks == 1 ? "" : "s");
     fputc('\n', r->out);
 }
 
@@ -228,6 +224,71 @@ static void print_rows(const struct leaks *l, const struct run *r) {
     if (l->count > r->top)
         fprintf(r->out, "%s more; --top=%zu shows all\n",
                 tool_text_count(&text[0], l->count - r->top), l->count);
+}
+
+/* Writes BYTES and BLOCKS as "1000 B in 10 blocks". */
+static void print_blocks(FILE *f, uint64_t bytes, uint64_t blocks) {
+    struct tool_text text[2];
+    fprintf(f, "%s in %s block%s", tool_text_bytes(&text[0], bytes),
+            tool_text_count(&text[1], blocks), blocks == 1 ? "" : "s");
+}
+
+static void print_pattern(const struct run *r, uint64_t bytes, uint64_t blocks,
+                          const char *by) {
+    struct tool_text text[2];
+    if (blocks != 0)
+        fprintf(r->out, "%10s %13s  %s\n", tool_text_bytes(&text[0], bytes),
+                tool_text_count(&text[1], blocks), tool_text_shown(by));
+}
+
+/* Prints the sums of what was left out, and with --show-suppressed those by
+   pattern. */
+static void print_suppressed(const struct leaks *l, const struct run *r) {
+    const struct report_suppressions *const lists[] = {&r->in.suppressions,
+                                                       &l->kept};
+    uint64_t bytes = l->suppressed_bytes, blocks = l->suppressed_blocks;
+    bool kept = l->kept_blocks != 0, own = blocks != l->kept_blocks;
+    if (blocks == 0)
+        return;
+    fputs("suppressed: ", r->out);
+    if (kept)
+        print_blocks(r->out, l->kept_bytes, l->kept_blocks);
+    fprintf(r->out, "%s%s", kept ? " that libraries keep" : "",
+            kept && own ? "; " : "");
+    if (own) {
+        print_blocks(r->out, bytes - l->kept_bytes, blocks - l->kept_blocks);
+        fputs(" by --suppressions", r->out);
+    }
+    fputs(r->show_suppressed ? "\n" : " (--show-suppressed tells which)\n",
+          r->out);
+    if (!r->show_suppressed)
+        return;
+    fprintf(r->out, "%10s %13s  suppressed by\n", "bytes", "blocks");
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(lists); i++)
+        for (size_t k = 0; k < lists[i]->count; k++) {
+            const struct report_suppression *s = &lists[i]->at[k];
+            TCM_ASSERT(s->blocks <= blocks && s->bytes <= bytes);
+            print_pattern(r, s->bytes, s->blocks, s->pattern);
+            bytes -= s->bytes;
+            blocks -= s->blocks;
+        }
+    print_pattern(r, bytes, blocks, "(no frame of the program)");
+}
+
+static void put_suppressions(struct tool_json *j, const char *name,
+                             const struct report_suppressions *list) {
+    tool_json_begin_array(j, name);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct report_suppression *s = &list->at[i];
+        if (s->blocks == 0)
+            continue;
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "pattern", s->pattern);
+        tool_json_u64(j, "bytes", s->bytes);
+        tool_json_u64(j, "blocks", s->blocks);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
 }
 
 static void put_stacks(const struct leaks *l, const struct leaks_row *row,
@@ -267,6 +328,10 @@ static bool write_json(const struct leaks *l, const struct run *r, bool found) {
     tool_json_u64(&j, "blocks", l->blocks);
     tool_json_u64(&j, "suppressed_bytes", l->suppressed_bytes);
     tool_json_u64(&j, "suppressed_blocks", l->suppressed_blocks);
+    tool_json_u64(&j, "library_bytes", l->kept_bytes);
+    tool_json_u64(&j, "library_blocks", l->kept_blocks);
+    put_suppressions(&j, "suppressed_by", &r->in.suppressions);
+    put_suppressions(&j, "library_suppressed_by", &l->kept);
     tool_json_begin_array(&j, "functions");
     for (size_t i = 0; i < l->count; i++) {
         const struct leaks_row *row = &l->row[i];
@@ -325,6 +390,10 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
          .rare = true,
          .help = "also blocks that libraries keep on purpose",
          .flag = &r->find.all},
+        {.name = "show-suppressed",
+         .rare = true,
+         .help = "print which patterns left out how much",
+         .flag = &r->show_suppressed},
         {.name = "top",
          .value = "N",
          .help = "at most N functions in the text (default 20)",
@@ -412,6 +481,7 @@ static int report_leaks(struct run *r) {
                              !tool_file_is_stdout(r->json))) {
         print_head(&l, r);
         print_rows(&l, r);
+        print_suppressed(&l, r);
     }
     int status = found ? TOOL_BUDGET : l.status;
     if (r->json != NULL && !write_json(&l, r, found))

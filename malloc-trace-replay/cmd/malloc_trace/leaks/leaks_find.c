@@ -244,21 +244,18 @@ static bool find_places(struct leaks *l, const struct leaks_options *o,
 }
 
 static bool make_rows(struct leaks *l, const struct leaks_options *o) {
-    struct report_suppressions list = {0};
     const struct report_filter filter = {.leaks = true,
                                          .suppressed = &o->in->suppressions,
-                                         .kept = o->all ? NULL : &list,
+                                         .kept = o->all ? NULL : &l->kept,
                                          .skip = &o->in->skip};
-    bool good =
-        add_kept(&list) && report_rows_add(&l->rows, &l->t, l->names,
-                                           REPORT_BY_FUNCTION, &filter, false);
-    report_suppressions_fini(&list);
-    if (!good)
+    if (!add_kept(&l->kept) ||
+        !report_rows_add(&l->rows, &l->t, l->names, REPORT_BY_FUNCTION, &filter,
+                         false))
         return false;
     report_rows_sort(&l->rows, REPORT_SORT_LIVE);
     l->row = calloc(l->rows.count + 1, sizeof(*l->row));
     uint32_t *index = calloc(l->rows.texts.count + 1, sizeof(*index));
-    good = l->row != NULL && index != NULL;
+    bool good = l->row != NULL && index != NULL;
     for (size_t i = 0; good && i < l->rows.count; i++) {
         const struct report_row *r = &l->rows.row[i];
         index[r->text] = (uint32_t)i + 1;
@@ -285,6 +282,9 @@ static void add_up(struct leaks *l) {
     }
     l->suppressed_bytes = l->rows.suppressed_bytes;
     l->suppressed_blocks = l->rows.suppressed;
+    l->kept_bytes = l->rows.kept_bytes;
+    l->kept_blocks = l->rows.kept;
+    TCM_ASSERT(l->kept_blocks <= l->suppressed_blocks);
     TCM_ASSERT(l->bytes == l->rows.total.live_bytes &&
                l->blocks == l->rows.total.live);
 }
@@ -313,5 +313,6 @@ void leaks_fini(struct leaks *l) {
     leaks_growth_fini(&l->growth);
     symbol_names_free(l->names);
     report_tally_fini(&l->t);
+    report_suppressions_fini(&l->kept);
     free(l->row);
 }

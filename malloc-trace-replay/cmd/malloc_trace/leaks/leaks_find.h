@@ -47,7 +47,9 @@ struct leaks {
     size_t count;
     uint64_t bytes, blocks;                       /* sums of the rows */
     uint64_t suppressed_bytes, suppressed_blocks; /* live, or grown */
-    int status;                                   /* enum tool_status */
+    uint64_t kept_bytes, kept_blocks; /* of these: kept by libraries */
+    struct report_suppressions kept;  /* patterns of these libraries */
+    int status;                       /* enum tool_status */
 };
 
 /* Returns false after a message; L->status is TOOL_FAILED then, and else may be

@@ -231,12 +231,17 @@ uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
 
 /* --- Tests of stacks ------------------------------------------------------ */
 
-/* A property of frames, tested by name. */
+/* A property of frames, tested by name. NAME returns 0, or a number that tells
+   why the name has it. */
 struct test {
-    bool (*name)(struct report_labels *l, const void *pattern, uint32_t number);
+    uint32_t (*name)(struct report_labels *l, const void *pattern,
+                     uint32_t number);
     const void *pattern;
     bool inside; /* frames from the first one of the program on do not count */
 };
+
+/* Entries of a memo: what is known of a frame's stack. */
+enum { TESTING = 1, TESTED = 2 /* plus the result */ };
 
 /* True for a frame of the program's own files, not of an installed library or
    interpreter. */
@@ -253,71 +258,79 @@ static bool is_program(const struct report_labels *l,
 }
 
 /* Tests the names of SITE's frame. Sets *STOP if callers do not count. */
-static bool frame_passes(struct report_labels *l, const struct test *test,
-                         uint32_t site, bool *stop) {
+static uint32_t frame_passes(struct report_labels *l, const struct test *test,
+                             uint32_t site, bool *stop) {
     unsigned count;
     uint32_t number = symbol_names_find(l->names, site, &count);
     *stop = false;
     for (; count != 0 && !*stop; count--, number++) {
-        if (test->name(l, test->pattern, number))
-            return true;
+        uint32_t why = test->name(l, test->pattern, number);
+        if (why != 0)
+            return why;
         *stop =
             test->inside && is_program(l, symbol_names_get(l->names, number));
     }
-    return false;
+    return 0;
 }
 
-/* True if a frame of SITE's stack passes TEST, which is the same one for MEMO,
-   an array by index of the frame. */
-static bool stack_passes(struct report_labels *l, const struct test *test,
-                         uint8_t **memo, uint32_t site) {
+/* Returns what TEST returns for the innermost frame of SITE's stack that passes
+   it; 0: none does. TEST is the same one for MEMO, an array by index of the
+   frame. */
+static uint32_t stack_passes(struct report_labels *l, const struct test *test,
+                             uint32_t **memo, uint32_t site) {
     uint32_t stack[TOOL_SITE_DEPTH];
     unsigned depth = 0;
-    bool pass = false;
+    uint32_t why = 0;
     size_t at;
     if (*memo == NULL)
         *memo = calloc(l->sites->frames + 1, sizeof(**memo));
     for (; depth < TOOL_SITE_DEPTH &&
            (at = tool_sites_place(l->sites, site)) != SIZE_MAX;
          site = l->sites->frame[at].parent) {
-        /* A frame marked 3 is in this stack: a circle. */
+        /* A frame that is being tested is in this stack: a circle. */
         if (*memo != NULL && (*memo)[at] != 0) {
-            pass = (*memo)[at] == 2;
+            why = (*memo)[at] == TESTING ? 0 : (*memo)[at] - TESTED;
             break;
         }
         if (*memo != NULL)
-            (*memo)[at] = 3;
+            (*memo)[at] = TESTING;
         stack[depth++] = site;
     }
     while (depth-- > 0) {
         bool stop;
-        bool own = frame_passes(l, test, stack[depth], &stop);
-        pass = own || (pass && !stop);
+        uint32_t own = frame_passes(l, test, stack[depth], &stop);
+        why = own != 0 ? own : stop ? 0 : why;
         if (*memo != NULL)
-            (*memo)[tool_sites_place(l->sites, stack[depth])] = pass ? 2 : 1;
+            (*memo)[tool_sites_place(l->sites, stack[depth])] = TESTED + why;
     }
-    return pass;
+    return why;
 }
 
-static bool name_is_suppressed(struct report_labels *l, const void *pattern,
-                               uint32_t number) {
+/* Index plus 1 of the pattern for function, file or module of a name. */
+static uint32_t name_is_suppressed(struct report_labels *l, const void *pattern,
+                                   uint32_t number) {
+    const struct report_suppressions *s = pattern;
     const struct symbol_name *n = symbol_names_get(l->names, number);
-    return report_suppressions_match(pattern, n->function) ||
-           report_suppressions_match(pattern, n->file) ||
-           report_suppressions_match(pattern, n->module);
+    const char *const text[] = {n->function, n->file, n->module};
+    const struct report_suppression *found = NULL;
+    for (size_t i = 0; found == NULL && i < TCM_ARRAY_SIZE(text); i++)
+        found = report_suppressions_match(s, text[i]);
+    return found == NULL ? 0 : (uint32_t)(found - s->at) + 1;
 }
 
-bool report_labels_suppressed(struct report_labels *l,
-                              const struct report_suppressions *s,
-                              uint32_t site) {
+struct report_suppression *
+report_labels_suppressed(struct report_labels *l,
+                         const struct report_suppressions *s, uint32_t site) {
     const struct test test = {.name = name_is_suppressed, .pattern = s};
-    return s->count != 0 && stack_passes(l, &test, &l->suppressed, site);
+    uint32_t why =
+        s->count == 0 ? 0 : stack_passes(l, &test, &l->suppressed, site);
+    return why == 0 ? NULL : &s->at[why - 1];
 }
 
-/* True if a name is not of a runtime library, or stands for frames that are not
-   known. */
-static bool name_is_beyond(struct report_labels *l, const void *pattern,
-                           uint32_t number) {
+/* Not 0 if a name is not of a runtime library, or stands for frames that are
+   not known. */
+static uint32_t name_is_beyond(struct report_labels *l, const void *pattern,
+                               uint32_t number) {
     const struct symbol_name *n = symbol_names_get(l->names, number);
     (void)pattern;
     return n->special != NULL ||
@@ -325,20 +338,23 @@ static bool name_is_beyond(struct report_labels *l, const void *pattern,
 }
 
 bool report_labels_kept(struct report_labels *l,
-                        const struct report_suppressions *s, uint32_t site) {
+                        const struct report_suppressions *s, uint32_t site,
+                        struct report_suppression **by) {
     const struct test test = {
         .name = name_is_suppressed, .pattern = s, .inside = true};
     const struct test beyond = {.name = name_is_beyond};
-    const struct tool_frame *f = tool_sites_frame(l->sites, site);
-    if (f == NULL)
+    *by = NULL;
+    if (tool_sites_frame(l->sites, site) == NULL)
         return false;
-    return stack_passes(l, &test, &l->kept, site) ||
-           (l->sites->mode.mode != MTF_SITE_MODE_CALLER &&
-            !stack_passes(l, &beyond, &l->beyond, site));
+    uint32_t why = stack_passes(l, &test, &l->kept, site);
+    if (why != 0)
+        *by = &s->at[why - 1];
+    return why != 0 || (l->sites->mode.mode != MTF_SITE_MODE_CALLER &&
+                        stack_passes(l, &beyond, &l->beyond, site) == 0);
 }
 
-static bool name_matches(struct report_labels *l, const void *pattern,
-                         uint32_t number) {
+static uint32_t name_matches(struct report_labels *l, const void *pattern,
+                             uint32_t number) {
     const struct symbol_name *n = symbol_names_get(l->names, number);
     uint32_t label = text_number(l, number);
     const char *text[] = {n->function, n->file, n->module,
@@ -346,14 +362,14 @@ static bool name_matches(struct report_labels *l, const void *pattern,
                                                      : l->texts->text[label]};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(text); i++)
         if (text[i] != NULL && regexec(pattern, text[i], 0, NULL, 0) == 0)
-            return true;
-    return false;
+            return 1;
+    return 0;
 }
 
 bool report_labels_match(struct report_labels *l, const regex_t *match,
                          uint32_t site) {
     const struct test test = {.name = name_matches, .pattern = match};
-    return stack_passes(l, &test, &l->matching, site);
+    return stack_passes(l, &test, &l->matching, site) != 0;
 }
 
 /* --- Texts ---------------------------------------------------------------- */

@@ -55,8 +55,8 @@ struct report_labels {
     struct report_frames frames;
     uint32_t *of_name; /* number of the text plus 1, by number of the name */
     size_t name_room;
-    /* by index of the frame, of its stack: 1 no, 2 yes, 3 being tested */
-    uint8_t *suppressed, *matching, *kept, *beyond;
+    /* by index of the frame: results of tests of its stack; 0: not tested */
+    uint32_t *suppressed, *matching, *kept, *beyond;
     char *stack; /* text under construction */
     size_t stack_room;
 };
@@ -74,17 +74,19 @@ uint32_t report_labels_site(struct report_labels *l, uint32_t site);
 /* Like report_labels_site, with all of the stack: "innermost < ... <
    outermost". */
 uint32_t report_labels_stack(struct report_labels *l, uint32_t site);
-/* True if S has a pattern for function, file or module of a frame of SITE's
-   stack. S is the same one in all calls for L. */
-bool report_labels_suppressed(struct report_labels *l,
-                              const struct report_suppressions *s,
-                              uint32_t site);
+/* The pattern of S for function, file or module of the innermost frame of
+   SITE's stack that it has one for, or NULL. S is the same one in all calls for
+   L. */
+struct report_suppression *
+report_labels_suppressed(struct report_labels *l,
+                         const struct report_suppressions *s, uint32_t site);
 /* True if the block of SITE's stack is one that libraries keep: if S has a
-   pattern for a frame of it inside of all frames of the program's own files, or
-   if the stack is complete and has no frame but of runtime libraries. S is the
-   same one in all calls for L. */
+   pattern, *BY, for a frame of it inside of all frames of the program's own
+   files, or if the stack is complete and has no frame but of runtime libraries;
+   then *BY is NULL. S is the same one in all calls for L. */
 bool report_labels_kept(struct report_labels *l,
-                        const struct report_suppressions *s, uint32_t site);
+                        const struct report_suppressions *s, uint32_t site,
+                        struct report_suppression **by);
 /* True if MATCH matches the label, the function, the file or the module of a
    frame of SITE's stack. MATCH is the same one in all calls for L. */
 bool report_labels_match(struct report_labels *l, const regex_t *match,

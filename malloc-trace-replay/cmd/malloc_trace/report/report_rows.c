@@ -163,23 +163,39 @@ static bool totals_add_up(const struct report_rows *r) {
            old.bytes == r->old_total.bytes;
 }
 
-/* True if FILTER keeps A, whose label is TEXT. Counts what is suppressed. */
-static bool is_kept(struct report_rows *r, struct report_labels *l,
-                    const struct report_filter *filter,
-                    const struct report_tally *a, uint32_t text) {
-    bool sites = report_rows_tally_by(l->by) == REPORT_TALLY_BY_SITE;
-    if (filter->match != NULL &&
-        regexec(filter->match, r->texts.text[text], 0, NULL, 0) != 0 &&
-        !(sites && report_labels_match(l, filter->match, (uint32_t)a->key)))
-        return false;
-    uint32_t site = (uint32_t)a->key;
-    if (!sites ||
-        ((filter->suppressed == NULL ||
-          !report_labels_suppressed(l, filter->suppressed, site)) &&
-         (filter->kept == NULL || !report_labels_kept(l, filter->kept, site))))
-        return true;
+/* Counts A, whose stack S suppresses, or, if S is NULL, no pattern. */
+static void add_suppressed(struct report_rows *r, const struct report_tally *a,
+                           bool kept, struct report_suppression *s) {
     r->suppressed += a->live;
     r->suppressed_bytes += a->live_bytes;
+    r->kept += kept ? a->live : 0;
+    r->kept_bytes += kept ? a->live_bytes : 0;
+    if (s != NULL) {
+        s->blocks += a->live;
+        s->bytes += a->live_bytes;
+    }
+}
+
+/* True if A, whose label is TEXT, passes FILTER. Counts what is suppressed. */
+static bool passes(struct report_rows *r, struct report_labels *l,
+                   const struct report_filter *filter,
+                   const struct report_tally *a, uint32_t text) {
+    bool sites = report_rows_tally_by(l->by) == REPORT_TALLY_BY_SITE;
+    uint32_t site = (uint32_t)a->key;
+    struct report_suppression *by = NULL;
+    if (filter->match != NULL &&
+        regexec(filter->match, r->texts.text[text], 0, NULL, 0) != 0 &&
+        !(sites && report_labels_match(l, filter->match, site)))
+        return false;
+    if (!sites)
+        return true;
+    if (filter->suppressed != NULL)
+        by = report_labels_suppressed(l, filter->suppressed, site);
+    bool kept = by == NULL && filter->kept != NULL &&
+                report_labels_kept(l, filter->kept, site, &by);
+    if (by == NULL && !kept)
+        return true;
+    add_suppressed(r, a, kept, by);
     return false;
 }
 
@@ -209,7 +225,7 @@ bool report_rows_add(struct report_rows *r, const struct report_tallies *t,
             continue;
         uint32_t text = text_of(r, t, &labels, by, a);
         good = text != REPORT_TEXTS_NONE;
-        if (!good || !is_kept(r, &labels, filter, a, text))
+        if (!good || !passes(r, &labels, filter, a, text))
             continue;
         good = add_tally(r, t, text, i, old);
         if (!old && names_library(&labels, a))

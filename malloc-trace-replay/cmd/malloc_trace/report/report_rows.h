@@ -51,6 +51,7 @@ struct report_rows {
     struct tool_map share_of;              /* index plus 1, by row and thread */
     struct report_tally total, old_total;  /* of all rows */
     uint64_t suppressed, suppressed_bytes; /* live blocks that were dropped */
+    uint64_t kept, kept_bytes;             /* of these: kept by libraries */
     uint64_t library_bytes; /* in stacks without a frame of the user's code */
 };
 
@@ -60,7 +61,8 @@ struct report_filter {
     /* Keeps labels, and stacks with a frame, that match; NULL: all. */
     const regex_t *match;
     bool leaks; /* keeps tallies with live blocks */
-    /* Drops stacks with a frame that matches; or NULL. */
+    /* Drops stacks with a frame that matches; or NULL. What each pattern drops
+       is added to its sums. */
     const struct report_suppressions *suppressed;
     /* Drops blocks that libraries keep, by these patterns and by their stacks
        (report_labels_kept); or NULL. */

@@ -10,18 +10,20 @@
 
 void report_suppressions_fini(struct report_suppressions *s) {
     for (size_t i = 0; i < s->count; i++)
-        free(s->pattern[i]);
-    free(s->pattern);
+        free(s->at[i].pattern);
+    free(s->at);
     *s = (struct report_suppressions){0};
 }
 
 bool report_suppressions_add(struct report_suppressions *s,
                              const char *pattern) {
-    if (!tool_array_reserve(&s->pattern, &s->room, s->count + 1,
-                            sizeof(*s->pattern)) ||
-        (s->pattern[s->count] = strdup(pattern)) == NULL)
+    char *copy = strdup(pattern);
+    if (copy == NULL ||
+        !tool_array_reserve(&s->at, &s->room, s->count + 1, sizeof(*s->at))) {
+        free(copy);
         return false;
-    s->count++;
+    }
+    s->at[s->count++] = (struct report_suppression){.pattern = copy};
     return true;
 }
 
@@ -99,10 +101,11 @@ static bool matches(const char *pattern, const char *text) {
     return true;
 }
 
-bool report_suppressions_match(const struct report_suppressions *s,
-                               const char *text) {
+struct report_suppression *
+report_suppressions_match(const struct report_suppressions *s,
+                          const char *text) {
     for (size_t i = 0; text != NULL && i < s->count; i++)
-        if (matches(s->pattern[i], text))
-            return true;
-    return false;
+        if (matches(s->at[i].pattern, text))
+            return &s->at[i];
+    return NULL;
 }

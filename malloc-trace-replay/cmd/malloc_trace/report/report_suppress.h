@@ -13,9 +13,15 @@
 
 #include <stdio.h>
 
+/* BLOCKS and BYTES: live ones that it left out of rows. */
+struct report_suppression {
+    char *pattern;
+    uint64_t blocks, bytes;
+};
+
 /* All zero is empty. */
 struct report_suppressions {
-    char **pattern;
+    struct report_suppression *at;
     size_t count, room;
 };
 
@@ -28,10 +34,11 @@ int report_suppressions_read(struct report_suppressions *s, const char *name);
 /* Like report_suppressions_read, from the open file F. */
 int report_suppressions_read_from(struct report_suppressions *s, FILE *f,
                                   const char *name);
-/* True if a pattern matches TEXT; a NULL TEXT never does. Takes time that grows
-   at most with the product of the lengths. */
-bool report_suppressions_match(const struct report_suppressions *s,
-                               const char *text);
+/* The first one whose pattern matches TEXT, or NULL; none matches a NULL TEXT.
+   Takes time that grows at most with the product of the lengths. */
+struct report_suppression *
+report_suppressions_match(const struct report_suppressions *s,
+                          const char *text);
 void report_suppressions_fini(struct report_suppressions *s);
 
 #endif
