@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "model/info_course.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
  */
 #include "base/check.h"
 #include "cmd/malloc_trace/leaks/leaks_find.h"
+#include "cmd/malloc_trace/leaks/leaks_growth.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
 #include "common/collections.h"

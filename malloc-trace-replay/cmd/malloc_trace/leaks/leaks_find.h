@@ -11,6 +11,7 @@
 
 #include "cmd/malloc_trace/leaks/leaks_growth.h"
 #include "cmd/malloc_trace/report/report_input.h"
+#include "cmd/malloc_trace/report/report_rows.h"
 #include "cmd/malloc_trace/report/report_stacks.h"
 
 enum leaks_mode {

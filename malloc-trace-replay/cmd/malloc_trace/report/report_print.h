@@ -8,6 +8,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_PRINT_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_PRINT_H
 
+#include "cmd/malloc_trace/report/report_rows.h"
 #include "cmd/malloc_trace/report/report_stacks.h"
 #include "common/json.h"
 
