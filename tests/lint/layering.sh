@@ -161,7 +161,7 @@ process_calls() {
 
 memory_calls() {
     # The clock of a replay stands before the C library's functions.
-    clock='malloc-trace-replay/cmd/replay/run/(recorded_clock|clock_probe).c'
+    clock='malloc-trace-replay/cmd/replay/(run/(recorded_clock|clock_calls|clock_probe)|watch/returns).c'
     calls malloc-trace-replay '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk|syscall)[[:blank:]]*\(' \
         "$clock"
     calls malloc-trace-replay 'SYS_|FUTEX_' "$clock"

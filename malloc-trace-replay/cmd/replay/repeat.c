@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/personality.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,18 @@ void replay_again(char *const *words) {
     (void)unsetenv("LD_PRELOAD");
     tool_before_exec();
     execv(replay_again_file(), words);
+}
+
+void replay_again_fixed(char **words) {
+    int persona = personality(0xffffffff);
+    if (words == NULL || persona == -1 || (persona & ADDR_NO_RANDOMIZE) != 0 ||
+        personality((unsigned long)persona | ADDR_NO_RANDOMIZE) == -1)
+        return;
+    /* Without the empty place. */
+    words[1] = words[0];
+    tool_before_exec();
+    execv(replay_again_file(), words + 1);
+    (void)personality((unsigned long)persona);
 }
 
 /* --- The command line of a run -------------------------------------------- */

@@ -23,6 +23,10 @@ char **replay_again_words(int argc, char **argv);
    on failure, with errno. */
 void replay_again(char *const *words);
 
+/* Executes this program with WORDS as it was, but at the addresses of any other
+   run. Returns if it has these already, or the system refuses. */
+void replay_again_fixed(char **words);
+
 /* The name by which this program was executed. */
 const char *replay_again_file(void);
 

@@ -170,10 +170,22 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     return good;
 }
 
+/* Lets the threads that the last part has woken do their work before the next
+   one, apart from the time of the batch: when they get a processor would else
+   decide what they see. */
+static void run_settle(struct run *r) {
+    if (TCM_LIKELY(!replay_clock_take_wake()))
+        return;
+    replay_time_batch_end(&r->time, r->head.apart != 0);
+    replay_clock_settle();
+    replay_time_batch_begin(&r->time);
+}
+
 /* Called before each part of the words of a batch. */
 static bool stop_is_due(void *run) {
     struct run *r = run;
     if (r->clock) {
+        run_settle(r);
         replay_clock_advance_thread(r->clock_ns);
         r->clock_ns += r->clock_step_ns;
     }
@@ -205,6 +217,13 @@ static void run_await(struct run *r, const struct replay_batch *b) {
     replay_batch_copy_head(&r->head, b);
 }
 
+/* Lets the rest of recorded time pass, behind the last operation. */
+static void run_pass_last(struct run *r) {
+    const struct replay_batch *b = &r->head;
+    replay_watch_pass(&r->watch, b->is_state ? b : NULL, r->passed_ns,
+                      b->due_ns + b->span_ns);
+}
+
 /* Runs all batches from B, the first, on. */
 static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_start(&r->time);
@@ -219,6 +238,8 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         run_batch(r, b);
         if (b->apart == 0)
             replay_rss_to(&r->rss);
+        if (r->clock && b->last)
+            run_pass_last(r);
         replay_watch_batch(&r->watch, b);
         replay_watch_moment(&r->watch, b);
         if (tool_stop_is_due()) {
@@ -616,6 +637,8 @@ int main(int argc, char **argv) {
     char **words = replay_again_words(argc, argv);
     if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);
+    if (!o.order.clock || o.decodes || o.probes || o.repeat != 0)
+        replay_clock_run_free();
     if (o.decodes)
         decode_ring(&o);
     if (o.probes)
@@ -626,6 +649,9 @@ int main(int argc, char **argv) {
             hold_process(o.hold_ns);
         return tool_end(status);
     }
+    /* Allocators go by addresses, too: figures are to be the same each time. */
+    if (o.order.clock)
+        replay_again_fixed(words);
     if (!run_prepare(&r, &o))
         return tool_end(TOOL_FAILED);
     if (!run_ring(&r, &ring_fd)) {

@@ -24,7 +24,7 @@ struct replay_options {
     struct replay_order order;
     bool has_skew, has_think, has_max_idle; /* option was given */
     uint64_t most_hosts;                    /* 0: no limit */
-    bool check, latency;
+    bool check, latency, count_returns;
     bool trace_run; /* the summary has the form of trace_run */
     const char *timeline;
     uint64_t timeline_step;

@@ -4,17 +4,14 @@
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_file.h"
 #include "cmd/replay/repeat.h"
+#include "cmd/replay/run/seccomp_filter.h"
 #include "common/child.h"
 
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,20 +135,18 @@ static void watch_counter(void) {
 /* --- System calls --------------------------------------------------------- */
 
 #if defined(__x86_64__)
-#define AUDIT_HERE AUDIT_ARCH_X86_64
 #define CODE_AT(c) ((uintptr_t)(c)->uc_mcontext.gregs[REG_RIP])
 #define RESULT(c)  ((c)->uc_mcontext.gregs[REG_RAX])
 #define ARGUMENT(c, i)                                                         \
     ((long)(c)->uc_mcontext.gregs[(const int[]){REG_RDI, REG_RSI, REG_RDX,     \
                                                 REG_R10, REG_R8, REG_R9}[i]])
 #elif defined(__aarch64__)
-#define AUDIT_HERE     AUDIT_ARCH_AARCH64
 #define CODE_AT(c)     ((uintptr_t)(c)->uc_mcontext.pc)
 #define RESULT(c)      ((c)->uc_mcontext.regs[0])
 #define ARGUMENT(c, i) ((long)(c)->uc_mcontext.regs[i])
 #endif
 
-#if defined(AUDIT_HERE)
+#if defined(REPLAY_FILTER_ARCH)
 
 static void on_call(int signal, siginfo_t *info, void *context) {
     ucontext_t *c = context;
@@ -163,37 +158,6 @@ static void on_call(int signal, siginfo_t *info, void *context) {
                              ARGUMENT(c, 5));
     RESULT(c) = (__typeof__(RESULT(c)))(value == -1 ? -errno : value);
     errno = before;
-}
-
-#define LOAD(field)                                                            \
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS,                                         \
-             (uint32_t)offsetof(struct seccomp_data, field))
-#define LOAD_HIGH(field)                                                       \
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS,                                         \
-             (uint32_t)offsetof(struct seccomp_data, field) + 4)
-#define GIVE(what)  BPF_STMT(BPF_RET | BPF_K, (what))
-#define FILTER_MOST 256
-
-static struct sock_filter filter[FILTER_MOST];
-static size_t filter_length;
-
-static void put(struct sock_filter step) {
-    if (filter_length < FILTER_MOST)
-        filter[filter_length] = step;
-    filter_length++;
-}
-
-/* Lets calls from [BEGIN, END) pass. */
-static void put_range(uintptr_t begin, uintptr_t end) {
-    uint32_t high = (uint32_t)((uint64_t)begin >> 32);
-    put((struct sock_filter)LOAD_HIGH(instruction_pointer));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, high, 0, 4));
-    put((struct sock_filter)LOAD(instruction_pointer));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)begin,
-                                     0, 2));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)end,
-                                     1, 0));
-    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
 }
 
 /* Makes calls that tell time or wait for it trap, unless they come from trusted
@@ -213,34 +177,25 @@ static bool watch_kernel(void) {
     enum { NUMBERS = sizeof(number) / sizeof(number[0]) };
     struct sigaction action = {.sa_sigaction = on_call,
                                .sa_flags = SA_SIGINFO | SA_NODEFER};
-    put((struct sock_filter)LOAD(arch));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_HERE, 1,
-                                     0));
-    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
-    put((struct sock_filter)LOAD(nr));
+    static struct replay_filter f;
+    replay_filter_begin(&f);
     for (uint32_t i = 0; i < NUMBERS; i++)
-        put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number[i],
-                                         (uint8_t)(NUMBERS - i), 0));
-    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
+        replay_filter_jump(&f, BPF_JEQ, number[i], (uint8_t)(NUMBERS - i), 0);
+    replay_filter_end(&f, SECCOMP_RET_ALLOW);
     /* A futex without a timeout waits for no time. */
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0,
-                                     5));
-    put((struct sock_filter)LOAD(args[3]));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3));
-    put((struct sock_filter)LOAD_HIGH(args[3]));
-    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1));
-    put((struct sock_filter)GIVE(SECCOMP_RET_ALLOW));
-    for (size_t i = 0; i < modules; i++) {
-        if (!module[i].is_trusted)
-            continue;
-        if ((uint64_t)module[i].begin >> 32 != (uint64_t)module[i].end >> 32)
+    replay_filter_jump(&f, BPF_JEQ, SYS_futex, 0, 5);
+    replay_filter_load(&f, REPLAY_FILTER_LOW(args[3]));
+    replay_filter_jump(&f, BPF_JEQ, 0, 0, 3);
+    replay_filter_load(&f, REPLAY_FILTER_HIGH(args[3]));
+    replay_filter_jump(&f, BPF_JEQ, 0, 0, 1);
+    replay_filter_end(&f, SECCOMP_RET_ALLOW);
+    for (size_t i = 0; i < modules; i++)
+        if (module[i].is_trusted &&
+            !replay_filter_trust(&f, module[i].begin, module[i].end))
             return false;
-        put_range(module[i].begin, module[i].end);
-    }
-    put((struct sock_filter)GIVE(SECCOMP_RET_TRAP));
-    struct sock_fprog program = {(unsigned short)filter_length, filter};
-    return filter_length <= FILTER_MOST &&
-           sigaction(SIGSYS, &action, NULL) == 0 &&
+    replay_filter_end(&f, SECCOMP_RET_TRAP);
+    struct sock_fprog program = {(unsigned short)f.length, f.step};
+    return replay_filter_fits(&f) && sigaction(SIGSYS, &action, NULL) == 0 &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }

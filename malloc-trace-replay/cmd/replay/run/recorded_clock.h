@@ -3,27 +3,19 @@
  * A clock for the allocator that follows the trace: an hour of the recorded
  * run passes in the seconds that its replay takes.
  *
- * The C library's functions that tell time or wait for it are defined in this
- * program: clock_gettime, gettimeofday, time, timespec_get; nanosleep,
- * clock_nanosleep, usleep, sleep; pthread_cond_timedwait and _clockwait,
- * pthread_mutex_timedlock and _clocklock, sem_timedwait and _clockwait; poll,
- * ppoll, select, pselect, epoll_wait and _pwait with a timeout; syscall() with
- * the numbers of these and of futex. The loader finds a main program's
- * functions before those of every library, so the allocator under test calls
- * them. Clocks of processor time stay real. This program itself reads the real
- * clock (base/clock.h), which does not go through these functions.
+ * clock_calls.c, which is linked into replay alone, defines the C library's
+ * functions that tell time or wait for it by those of the last section here.
  *
  * The clock is one line of time, which each of the system's clocks is a
  * constant away from. It runs free (the real time, and a shift) or is led: then
- * it stands at the place of the trace that the replay has reached.
+ * it stands at the place of the trace that the replay has reached. Before that
+ * it goes on in long steps, so that the time from the start of the allocator to
+ * that of the trace is the same in each run.
  *
  * A wait for a time registers its deadline. When the led clock reaches one, the
  * clock stops there, the waiting thread is woken, and the clock goes on when
  * that thread waits again, is blocked elsewhere, or has ended. So a background
  * thread of the allocator runs as often as it did in recorded time.
- *
- * Not covered: alarms and timers of the kernel, waits of C11 threads, rwlocks
- * and message queues.
  *
  * Invariants: no function here allocates. A led clock never goes back for any
  * thread.
@@ -38,6 +30,8 @@
  *   soonest  the least deadline in the list, under `lock`; read without it, so
  *            a wait that begins while the clock passes its deadline looks at
  *            the clock once more after it registered
+ *   threads  the number of records of threads, under `lock`; read without it by
+ *            replay_clock_settle
  */
 #ifndef TOOL_CMD_REPLAY_RUN_RECORDED_CLOCK_H
 #define TOOL_CMD_REPLAY_RUN_RECORDED_CLOCK_H
@@ -46,6 +40,8 @@
 #include "base/compiler.h"
 #include "cmd/replay/feed/translate.h"
 #include "cmd/replay/run/around.h"
+
+#include <time.h>
 
 /* Longest real time in which a woken thread has to wait again. */
 #define REPLAY_CLOCK_PATIENCE_NS 1000000000u
@@ -68,9 +64,12 @@ static inline uint64_t replay_clock_place(const struct replay_batch *b,
     return b->due_ns + (words == 0 ? 0 : span * offset / words);
 }
 
-/* False in builds with sanitizers and on processors for which the real clock is
-   one of the functions above: then no other function here does anything. */
+/* False in builds with sanitizers, whose runtimes have functions of the same
+   names, and on processors for which the real clock is one of the functions of
+   clock_calls.c: then these are not defined, and the clock is not led. */
 bool replay_clock_is_supported(void);
+/* Ends the long steps in a process that does not lead the clock. */
+void replay_clock_run_free(void);
 /* Leads the clock from now on: it stands until replay_clock_advance. */
 void replay_clock_lead(void);
 /* True while the calling thread makes a thread of the replay, not of the
@@ -80,6 +79,8 @@ extern __thread bool replay_makes_thread;
 /* Waits until the threads of the allocator wait or are blocked. Work that they
    were given takes no recorded time. */
 void replay_clock_settle(void);
+/* True if a thread may have been given work since the last call. */
+bool replay_clock_take_wake(void);
 /* Sets the led clock to NS since replay_clock_lead, and serves all deadlines
    before NS in their order. Does nothing if NS is past. */
 void replay_clock_advance(uint64_t ns);
@@ -93,5 +94,86 @@ uint64_t replay_clock_next_deadline(void);
 void replay_clock_release(void);
 
 void replay_clock_tell(struct replay_clock_account *account);
+
+/* Notes that each call for memory is held for a moment from now on, to be
+   counted: a thread that sleeps in one is at work. */
+void replay_clock_count_calls(void);
+bool replay_clock_counts_calls(void);
+
+/* --- For the functions of the C library ----------------------------------- */
+
+#define REPLAY_SECOND_NS 1000000000u
+
+static inline struct timespec replay_timespec_of(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / REPLAY_SECOND_NS),
+                             (long)(ns % REPLAY_SECOND_NS)};
+}
+
+static inline bool replay_timespec_is_valid(const struct timespec *ts) {
+    return ts->tv_nsec >= 0 && ts->tv_nsec < (long)REPLAY_SECOND_NS;
+}
+
+/* Relative time in ns, cut to some 200 years; 0 if negative. */
+static inline uint64_t replay_timespec_ns(const struct timespec *ts) {
+    if (ts->tv_sec < 0)
+        return 0;
+    return tcm_min_u64((uint64_t)ts->tv_sec,
+                       UINT64_MAX / REPLAY_SECOND_NS / 4) *
+               REPLAY_SECOND_NS +
+           (uint64_t)ts->tv_nsec;
+}
+
+/* True if clock ID is a constant away from CLOCK_MONOTONIC, and so on the
+   line. */
+bool replay_clock_covers(clockid_t id);
+/* Time of the line, that of CLOCK_MONOTONIC as the allocator sees it. */
+uint64_t replay_clock_now(void);
+uint64_t replay_clock_real_ns(clockid_t id);
+/* Works like clock_gettime, for the allocator. */
+int replay_clock_tell_time(clockid_t id, struct timespec *ts);
+/* Time of the line when clock ID reaches AT; NS from now. */
+uint64_t replay_clock_deadline_at(clockid_t id, const struct timespec *at);
+uint64_t replay_clock_deadline_in(uint64_t ns);
+/* Clock that a condition variable compares AT with. */
+clockid_t replay_clock_of(const struct timespec *at);
+
+/* Waits on objects of the C library are cut into slices of real time: a wake
+   that comes between the registration of a wait and its sleep is lost, and the
+   clock may begin or end to be led. This is the first slice, the shortest. */
+#define REPLAY_SLICE_NS 1000000u
+
+struct replay_wait {
+    struct replay_wait *next, *before;
+    uint64_t deadline_ns; /* time of the line */
+    uint32_t due;
+    void (*wake)(void *object);
+    void *object;
+    struct replay_clock_thread *thread;
+};
+
+/* Registers the wait W of the calling thread, which must end it. At its
+   deadline WAKE(OBJECT) wakes the thread; NULL: it looks by itself, in
+   slices. */
+void replay_wait_begin(struct replay_wait *w, uint64_t deadline_ns,
+                       void (*wake)(void *object), void *object);
+void replay_wait_end(void *wait);
+/* True if the deadline of W is over. */
+bool replay_wait_is_over(const struct replay_wait *w);
+/* Real time that W may sleep at once; *SLICE is that of the next call. */
+uint64_t replay_wait_slice_ns(const struct replay_wait *w, uint64_t *slice);
+/* Sleeps until DEADLINE_NS of the line. Returns 0, or EINTR; errno stays. */
+int replay_clock_sleep_until(uint64_t deadline_ns);
+
+/* Notes that the caller made a thread, or woke one. */
+void replay_clock_note_wake(void);
+
+/* Record of a thread that the caller makes next, to run MAIN with ARG; the
+   thread counts as at work from now on. NULL: there are too many. */
+struct replay_clock_thread *replay_clock_thread_new(void *(*main)(void *),
+                                                    void *arg);
+/* Main function of that thread, with the record. */
+void *replay_clock_thread_main(void *record);
+/* Gives the record back: the thread could not be made. */
+void replay_clock_thread_drop(struct replay_clock_thread *t);
 
 #endif

@@ -37,6 +37,7 @@ struct replay_rss;
 /* All observers in the order above; X(NAME) stands for replay_NAME_observer. */
 #define REPLAY_OBSERVERS(X)                                                    \
     X(usage)                                                                   \
+    X(returns)                                                                 \
     X(resident)                                                                \
     X(latency)                                                                 \
     X(verify)                                                                  \
