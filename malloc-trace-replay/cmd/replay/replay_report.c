@@ -157,6 +157,9 @@ static void print_time(const struct replay_report *r, FILE *out) {
     if (r->replayer_cpu_ns != 0)
         fprintf(out, "; replay's own share %.2f ns",
                 per_op(r->replayer_cpu_ns, ops));
+    fprintf(out, "\nof that           user %s, system %s",
+            tool_text_ns(&a, cpu - r->time->system_ns),
+            tool_text_ns(&b, r->time->system_ns));
     fprintf(out,
             "\nwall time         %s, %.2f ns an operation, %.1f M "
             "operations/s\n",
@@ -397,6 +400,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "threads", f->done.threads);
     tool_json_u64(j, "wall_ns", r->time->wall_ns);
     tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
+    tool_json_u64(j, "user_ns", r->time->cpu_ns - r->time->system_ns);
+    tool_json_u64(j, "system_ns", r->time->system_ns);
     tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, timed_ops(r)));
     tool_json_u64(j, "failed_allocations", r->exec->refused);
     tool_json_u64(j, "thread_switches", f->done.switches);

@@ -4,9 +4,11 @@
  * names, each CLOCK_EVERY_MS, until the end of the process, when their number
  * is written to CLOCK_OUT. With DO_TSC or DO_KERNEL the library's malloc reads
  * a clock of its own. With DO_PROGRAM a program that allocates, sleeps for the
- * seconds that it is told, and allocates again.
+ * seconds that it is told, and allocates again. With DO_DECAY a program that
+ * fills 200 MB, frees them, idles, and prints its resident memory meanwhile.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -59,6 +61,41 @@ int main(int argc, char **argv) {
         if (turn == 0)
             nanosleep(&ts, NULL);
     }
+    return 0;
+}
+
+#elif defined(DO_DECAY)
+
+/* Without malloc. */
+static void print_resident(const char *what, int ms) {
+    char text[128] = "";
+    int fd = open("/proc/self/statm", O_RDONLY);
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        abort();
+    close(fd);
+    long pages = atol(strchr(text, ' '));
+    int n = snprintf(text, sizeof(text), "%s %d %ld\n", what, ms,
+                     pages * sysconf(_SC_PAGESIZE));
+    if (write(1, text, (size_t)n) != n)
+        abort();
+}
+
+int main(void) {
+    static void *block[25000];
+    struct timespec ts = {0, 100000000}, from, now;
+    print_resident("base", 0);
+    for (int i = 0; i < 25000; i++)
+        block[i] = memset(malloc(8000), 1, 8000);
+    for (int i = 0; i < 25000; i++)
+        free(block[i]);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int i = 0; i < 25; i++) {
+        nanosleep(&ts, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        print_resident("idle", (int)((now.tv_sec - from.tv_sec) * 1000 +
+                                     (now.tv_nsec - from.tv_nsec) / 1000000));
+    }
+    free(malloc(10));
     return 0;
 }
 

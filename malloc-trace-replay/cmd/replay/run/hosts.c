@@ -388,6 +388,7 @@ static void host_wait(struct replay_host *h) {
     enum replay_lane_state state = host_state(h);
     uint64_t start_ns = tcm_clock_ns();
     uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
+    struct replay_cpu cpu = replay_cpu_thread();
     for (unsigned i = 0; !host_is_up(h); i++) {
         if (i < WAIT_POLLS)
             tcm_cpu_relax();
@@ -395,6 +396,10 @@ static void host_wait(struct replay_host *h) {
             host_sleep(h, state);
     }
     count_wait(h, tcm_clock_ns() - start_ns);
+    cpu =
+        replay_cpu_add(h->wait_cpu, replay_cpu_less(replay_cpu_thread(), cpu));
+    tcm_store_relaxed(&h->wait_cpu.user_ns, cpu.user_ns);
+    tcm_store_relaxed(&h->wait_cpu.system_ns, cpu.system_ns);
     cpu_ns = tcm_clock_thread_cpu_ns() - cpu_ns;
     tcm_store_relaxed(&h->wait_cpu_ns, h->wait_cpu_ns + cpu_ns);
 }

@@ -162,6 +162,7 @@ struct replay_host {
     uint32_t count; /* lanes whose end was not dealt; the dealer's */
     bool is_shared; /* it had more than one lane; the dealer's */
     uint64_t wait_cpu_ns;
+    struct replay_cpu wait_cpu; /* the same time by the kernel's account */
     struct replay_place place;
     uint32_t left TCM_ALIGNED(64);  /* 1: the thread function is at its end */
     uint32_t event TCM_ALIGNED(64); /* changes when a lane or segment was added

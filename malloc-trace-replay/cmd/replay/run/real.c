@@ -37,6 +37,7 @@ static struct {
     struct replay_real *real;
     struct replay_crew crew;
     pthread_t thread;
+    void *stack; /* of that thread */
     const struct replay_batch *first;
 
     /* Used by the dealer's thread only. */
@@ -52,6 +53,7 @@ static struct {
     struct replay_arena arena;
     struct replay_arena_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
+    struct replay_cpu dealer_cpu;
     uint64_t retired; /* lanes whose waits and counts are in the sums */
     struct replay_delay delay;
     uint64_t clock_ns; /* recorded time up to which deadlines were served */
@@ -59,6 +61,7 @@ static struct {
     uint64_t run_since_ns; /* begin of a run that wall_ns does not count yet;
                               0: all threads wait for the decoding process */
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
+    struct replay_cpu apart_cpu, apart_since_cpu;
     const struct replay_batch *moment; /* batch after which observers look;
                                           NULL: none */
     struct replay_batch moment_batch;  /* its head */
@@ -73,6 +76,7 @@ static struct {
 
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
     uint64_t gone_wait_cpu_ns;   /* waits of joined hosts */
+    struct replay_cpu gone_wait_cpu;
 } dealer;
 
 /* Recorded time from one point where all threads come to rest to the next. */
@@ -158,6 +162,8 @@ static void host_retire(struct replay_host *h) {
     h->lanes = h->ended = NULL;
     dealer.gone_wait_cpu_ns += h->wait_cpu_ns;
     h->wait_cpu_ns = 0;
+    dealer.gone_wait_cpu = replay_cpu_add(dealer.gone_wait_cpu, h->wait_cpu);
+    h->wait_cpu = (struct replay_cpu){0, 0};
     if (h->is_main)
         return;
     replay_arena_stack_back(&dealer.arena, h->stack);
@@ -470,6 +476,20 @@ static uint64_t waits_cpu_ns(void) {
     return ns;
 }
 
+static struct replay_cpu wait_cpu_of(const struct replay_host *h) {
+    return (struct replay_cpu){tcm_load_relaxed(&h->wait_cpu.user_ns),
+                               tcm_load_relaxed(&h->wait_cpu.system_ns)};
+}
+
+/* Works like waits_cpu_ns, by the kernel's account. */
+static struct replay_cpu waits_cpu(void) {
+    struct replay_cpu sum =
+        replay_cpu_add(dealer.gone_wait_cpu, wait_cpu_of(&dealer.main_host));
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
+        sum = replay_cpu_add(sum, wait_cpu_of(h));
+    return sum;
+}
+
 /* Time of the run up to now, with that of prologues and epilogues, and without
    that in which all threads wait for the decoding process. */
 static uint64_t run_ns(void) {
@@ -484,10 +504,15 @@ static void phase_change(bool apart) {
     uint64_t now = run_ns(), cpu = tcm_clock_process_cpu_ns();
     uint64_t other = tcm_clock_thread_cpu_ns() + waits_cpu_ns();
     cpu = cpu > other ? cpu - other : 0;
+    struct replay_cpu parts = replay_cpu_less(
+        replay_cpu_process(), replay_cpu_add(replay_cpu_thread(), waits_cpu()));
     if (apart) {
         dealer.apart_since_ns = now;
         dealer.apart_since_cpu_ns = cpu;
+        dealer.apart_since_cpu = parts;
     } else {
+        dealer.apart_cpu = replay_cpu_add(
+            dealer.apart_cpu, replay_cpu_less(parts, dealer.apart_since_cpu));
         dealer.real->apart_ns += now - dealer.apart_since_ns;
         if (cpu > dealer.apart_since_cpu_ns)
             dealer.apart_cpu_ns += cpu - dealer.apart_since_cpu_ns;
@@ -511,6 +536,13 @@ static void clock_lead(const struct replay_batch *b) {
     replay_watch_pass(w, dealer.clock_head.is_state ? &dealer.clock_head : NULL,
                       from, b->due_ns);
     dealer.clock_ns = b->due_ns;
+}
+
+/* Lets the rest of recorded time pass, behind the last operation. */
+static void clock_pass_last(void) {
+    const struct replay_batch *b = &dealer.clock_head;
+    replay_watch_pass(dealer.real->watch, b->is_state ? b : NULL,
+                      dealer.clock_ns, b->due_ns + b->span_ns);
 }
 
 static bool batch_deal(const struct replay_batch *b, uint32_t number) {
@@ -594,6 +626,8 @@ static void deal_all(const struct replay_batch *b) {
         dealer_drain();
         r->wall_ns = run_ns();
         dealer.run_since_ns = 0;
+        if (last && r->options.clock && !dealer_is_stopped())
+            clock_pass_last();
         if (dealer.moment != NULL)
             replay_watch_moment(r->watch, dealer.moment);
         if (last || dealer_is_stopped())
@@ -616,8 +650,10 @@ static void *dealer_main(void *arg) {
         tcm_futex_wait(&dealer.go, 0, REPLAY_IDLE_NS);
     replay_delay_begin(&dealer.delay);
     uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
+    struct replay_cpu cpu = replay_cpu_thread();
     deal_all(dealer.first);
     dealer.dealer_cpu_ns = tcm_clock_thread_cpu_ns() - cpu_ns;
+    dealer.dealer_cpu = replay_cpu_less(replay_cpu_thread(), cpu);
     tcm_store_release(&dealer.crew.finished, 1u);
     replay_host_wake(&dealer.main_host);
     for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
@@ -667,12 +703,23 @@ bool replay_real_begin(struct replay_real *r) {
         return false;
     }
     dealer.arena.bytes = r->own_bytes + bytes + r->cells->bytes;
-    errno = replay_thread_make(&dealer.thread, NULL, dealer_main, NULL);
+    dealer.stack = replay_arena_stack(&dealer.arena);
+    if (dealer.stack == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    errno = pthread_attr_setstack(&attr, dealer.stack, REPLAY_STACK_BYTES);
+    if (errno == 0)
+        errno = replay_thread_make(&dealer.thread, &attr, dealer_main, NULL);
+    pthread_attr_destroy(&attr);
     return errno == 0;
 }
 
 void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     uint64_t cpu_ns = tcm_clock_process_cpu_ns();
+    struct replay_cpu parts = replay_cpu_process();
     dealer.first = b;
     r->watch->start_ns = tcm_clock_ns();
     tcm_store_release(&dealer.go, 1u);
@@ -688,6 +735,11 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     uint64_t other =
         waits_cpu_ns() + dealer.dealer_cpu_ns + dealer.apart_cpu_ns;
     r->cpu_ns = cpu_ns > other ? cpu_ns - other : 0;
+    parts = replay_cpu_less(replay_cpu_process(), parts);
+    parts = replay_cpu_less(
+        parts, replay_cpu_add(waits_cpu(), replay_cpu_add(dealer.dealer_cpu,
+                                                          dealer.apart_cpu)));
+    r->system_ns = replay_cpu_system_ns(r->cpu_ns, parts);
     r->peak_live_bytes = tcm_load_acquire(&dealer.crew.progress.peak_bytes);
     r->end_live_bytes = tcm_load_acquire(&dealer.crew.progress.live_bytes);
 }
@@ -706,6 +758,7 @@ void replay_real_end(struct replay_real *r) {
     tcm_store_release(&dealer.crew.leave, 1u);
     tcm_futex_wake(&dealer.crew.leave, INT32_MAX);
     pthread_join(dealer.thread, NULL);
+    replay_arena_stack_back(&dealer.arena, dealer.stack);
     hosts_collect(true);
     host_retire(&dealer.main_host);
     /* The sums are over all lanes, and no thread is left. */

@@ -74,7 +74,8 @@ struct replay_real {
     uint64_t decoder_ns;       /* time in which all wait for operations */
     uint64_t late_ns;          /* largest delay behind the pace */
     uint64_t apart_ns;
-    uint64_t cpu_ns; /* of the process, without dealer and waits */
+    uint64_t cpu_ns;    /* of the process, without dealer and waits */
+    uint64_t system_ns; /* part of cpu_ns in the kernel */
     int64_t peak_live_bytes, end_live_bytes;
     uint64_t lanes, most_alive, hosts;
     bool pooled;        /* lanes share hosts, since the system refused threads

@@ -16,6 +16,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,6 +287,11 @@ static uint64_t end_blocks(const struct replay_watch *w) {
     return live - tcm_min_u64(empty, live);
 }
 
+/* Gigabytes times hours of recorded time. */
+static double gb_hours(const struct replay_rss *m) {
+    return m->seen_byte_ns / 1e9 / 3600e9;
+}
+
 /* Resident by live bytes, when most were live; 0: hardly any were. */
 static double rss_over_live(const struct replay_rss *m) {
     return m->live_bytes == 0
@@ -306,6 +312,10 @@ static void print_resident(const struct replay_rss *m, FILE *out) {
                 m->peak_known ? "" : " (since the process began)",
                 tool_text_bytes(&c, replay_rss_average(m)),
                 tool_text_bytes(&d, m->end_bytes));
+    if (m->is_recorded && m->seen_ns != 0)
+        fprintf(out, "in recorded time  mean %s for %s, %.3g GB hours\n",
+                tool_text_bytes(&a, replay_rss_average(m)),
+                tool_text_ns(&b, m->seen_ns), gb_hours(m));
     if (rss_over_live(m) > 0)
         fprintf(out,
                 "at peak of live   %s, %.3g by live bytes; %s in huge pages\n",
@@ -354,6 +364,10 @@ static void resident_json(const struct replay_watch *w, const void *state,
     tool_json_u64(j, "end_rss_bytes", m->end_bytes);
     if (replay_rss_average(m) != 0)
         tool_json_u64(j, "avg_rss_bytes", replay_rss_average(m));
+    if (m->is_recorded && m->seen_ns != 0) {
+        tool_json_u64(j, "mean_rss_bytes", replay_rss_average(m));
+        tool_json_double(j, "gb_hours", gb_hours(m));
+    }
     if (rss_over_live(m) > 0) {
         tool_json_u64(j, "rss_at_peak_live_bytes", m->at_live_bytes);
         tool_json_double(j, "rss_over_live", rss_over_live(m));
@@ -375,8 +389,35 @@ const struct replay_observer replay_resident_observer = {
 
 /* --- Time ----------------------------------------------------------------- */
 
+static struct replay_cpu cpu_of(int who) {
+    struct rusage use;
+    if (getrusage(who, &use) != 0)
+        return (struct replay_cpu){0, 0};
+    return (struct replay_cpu){(uint64_t)use.ru_utime.tv_sec * 1000000000u +
+                                   (uint64_t)use.ru_utime.tv_usec * 1000u,
+                               (uint64_t)use.ru_stime.tv_sec * 1000000000u +
+                                   (uint64_t)use.ru_stime.tv_usec * 1000u};
+}
+
+struct replay_cpu replay_cpu_thread(void) {
+    return cpu_of(RUSAGE_THREAD);
+}
+
+struct replay_cpu replay_cpu_process(void) {
+    return cpu_of(RUSAGE_SELF);
+}
+
+uint64_t replay_cpu_system_ns(uint64_t cpu_ns, struct replay_cpu parts) {
+    double all = (double)parts.user_ns + (double)parts.system_ns;
+    return all == 0
+               ? 0
+               : (uint64_t)((double)cpu_ns * (double)parts.system_ns / all);
+}
+
 void replay_time_start(struct replay_time *t) {
     memset(t, 0, sizeof(*t));
+    t->first_process = replay_cpu_process();
+    t->first_thread = replay_cpu_thread();
     t->first_process_ns = tcm_clock_process_cpu_ns();
     t->first_thread_ns = tcm_clock_thread_cpu_ns();
     t->first_wall_ns = tcm_clock_ns();
@@ -385,6 +426,7 @@ void replay_time_start(struct replay_time *t) {
 void replay_time_batch_begin(struct replay_time *t) {
     TCM_ASSERT(!t->in_batch);
     t->in_batch = true;
+    t->batch_thread = replay_cpu_thread();
     t->batch_thread_ns = tcm_clock_thread_cpu_ns();
     t->batch_wall_ns = tcm_clock_ns();
 }
@@ -392,6 +434,8 @@ void replay_time_batch_begin(struct replay_time *t) {
 void replay_time_batch_end(struct replay_time *t, bool apart) {
     uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
     uint64_t thread_ns = tcm_clock_thread_cpu_ns() - t->batch_thread_ns;
+    struct replay_cpu thread =
+        replay_cpu_less(replay_cpu_thread(), t->batch_thread);
     TCM_ASSERT(t->in_batch);
     t->in_batch = false;
     if (apart) {
@@ -400,6 +444,7 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
     }
     t->wall_ns += wall_ns;
     t->thread_ns += thread_ns;
+    t->thread = replay_cpu_add(t->thread, thread);
 }
 
 void replay_sleep_until(uint64_t ns, struct replay_rss *m) {
@@ -432,4 +477,9 @@ void replay_time_end(struct replay_time *t) {
     uint64_t thread = tcm_clock_thread_cpu_ns() - t->first_thread_ns;
     uint64_t process = tcm_clock_process_cpu_ns() - t->first_process_ns;
     t->cpu_ns = t->thread_ns + (process > thread ? process - thread : 0);
+    struct replay_cpu others =
+        replay_cpu_less(replay_cpu_less(replay_cpu_process(), t->first_process),
+                        replay_cpu_less(replay_cpu_thread(), t->first_thread));
+    t->system_ns =
+        replay_cpu_system_ns(t->cpu_ns, replay_cpu_add(t->thread, others));
 }

@@ -67,15 +67,42 @@ void replay_rss_end(struct replay_rss *m);
 
 /* --- Time ----------------------------------------------------------------- */
 
+/* Processor time as the kernel divides it, which on many systems is by the mode
+   at each tick of a timer, so exact for long times only. */
+struct replay_cpu {
+    uint64_t user_ns, system_ns;
+};
+
+struct replay_cpu replay_cpu_thread(void);
+struct replay_cpu replay_cpu_process(void);
+static inline struct replay_cpu replay_cpu_add(struct replay_cpu a,
+                                               struct replay_cpu b) {
+    return (struct replay_cpu){a.user_ns + b.user_ns,
+                               a.system_ns + b.system_ns};
+}
+/* A less B, at least 0. */
+static inline struct replay_cpu replay_cpu_less(struct replay_cpu a,
+                                                struct replay_cpu b) {
+    return (struct replay_cpu){
+        a.user_ns > b.user_ns ? a.user_ns - b.user_ns : 0,
+        a.system_ns > b.system_ns ? a.system_ns - b.system_ns : 0};
+}
+/* Part of CPU_NS, an exact time, that was system time if PARTS are those of
+   about the same time. */
+uint64_t replay_cpu_system_ns(uint64_t cpu_ns, struct replay_cpu parts);
+
 struct replay_time {
     uint64_t wall_ns;    /* within batches */
     uint64_t cpu_ns;     /* of this thread within batches, and of the other
                             threads of the process between the marks */
+    uint64_t system_ns;  /* part of cpu_ns in the kernel */
     uint64_t elapsed_ns; /* between the marks, with waits for operations */
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
     bool in_batch;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of the batch */
     uint64_t thread_ns;                      /* within batches */
+    /* At the start, at the start of the batch, and within batches. */
+    struct replay_cpu first_process, first_thread, batch_thread, thread;
     uint64_t apart_ns; /* of prologues and epilogues, which are part of
                           elapsed_ns only */
 };

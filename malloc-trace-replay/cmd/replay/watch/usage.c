@@ -193,8 +193,8 @@ static void usage_json(const struct replay_watch *w, const void *state,
     static const char *const key[TCM_OS_PERF_EVENTS] = {
         "instructions", "cycles", "cache_misses", "dtlb_misses"};
     (void)w;
-    tool_json_u64(j, "user_ns", user_ns(u));
-    tool_json_u64(j, "system_ns", system_ns(u));
+    tool_json_u64(j, "process_user_ns", user_ns(u));
+    tool_json_u64(j, "process_system_ns", system_ns(u));
     tool_json_u64(j, "minor_faults",
                   between(u->first.ru_minflt, u->last.ru_minflt));
     tool_json_u64(j, "major_faults",
