@@ -58,7 +58,12 @@ static void test_rules(void) {
         {"the return address", MTS_REG_PC, MTS_CFI_AT_CFA, -8},
     };
     struct mts_cfi c;
-    if (mts_cfi_find((uintptr_t)cfi_sample_behind, &c) != MTS_CFI_FOUND)
+    enum mts_cfi_found found = mts_cfi_find((uintptr_t)cfi_sample_behind, &c);
+    if (found == MTS_CFI_NO_MODULE) {
+        tap_skip("this C library does not find a module by address");
+        return;
+    }
+    if (found != MTS_CFI_FOUND)
         tap_bail("no information");
     for (size_t i = 0; i < TCM_ARRAY_SIZE(rules); i++) {
         const struct mts_cfi_rule *r = &c.reg[rules[i].number];
