@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,4 +211,43 @@ void *tool_symbol_find(const void *library, const char *name) {
         return NULL;
     void *p = dlsym(RTLD_DEFAULT, name);
     return p != NULL && tool_symbol_library(p) == library ? p : NULL;
+}
+
+/* --- Version -------------------------------------------------------------- */
+
+void tool_allocator_version(const void *library, char *text, size_t size) {
+    const char *(*tc_version)(int *, int *, const char **);
+    int (*mi_version)(void);
+    int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+    void *p;
+
+    text[0] = '\0';
+    p = tool_symbol_find(library, "tc_version");
+    if (p != NULL) {
+        int major = 0, minor = 0;
+        const char *patch = "";
+        memcpy(&tc_version, &p, sizeof(p));
+        const char *v = tc_version(&major, &minor, &patch);
+        snprintf(text, size, "%s", v != NULL ? v : "");
+        return;
+    }
+    p = tool_symbol_find(library, "mallctl");
+    if (p != NULL) {
+        const char *v = NULL;
+        size_t length = sizeof(v);
+        memcpy(&mallctl, &p, sizeof(p));
+        if (mallctl("version", (void *)&v, &length, NULL, 0) == 0 && v != NULL)
+            /* without the commit behind the number */
+            snprintf(text, size, "jemalloc %.*s", (int)strcspn(v, "-"), v);
+        return;
+    }
+    p = tool_symbol_find(library, "mi_version");
+    if (p != NULL) {
+        memcpy(&mi_version, &p, sizeof(p));
+        int v = mi_version();
+        snprintf(text, size, "mimalloc %d.%d.%d", v / 100, v / 10 % 10, v % 10);
+        return;
+    }
+    if (tool_symbol_find(library, "gnu_get_libc_version") != NULL)
+        snprintf(text, size, "glibc %s", gnu_get_libc_version());
 }

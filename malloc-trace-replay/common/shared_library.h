@@ -45,5 +45,8 @@ const void *tool_symbol_library(const void *address);
 /* Returns the function NAME that calls of the program reach, if LIBRARY defines
    it; else NULL. LIBRARY: from tool_symbol_library. */
 void *tool_symbol_find(const void *library, const char *name);
+/* Writes the name and version of the allocator LIBRARY, "jemalloc 5.3.0"; empty
+   if it does not tell. */
+void tool_allocator_version(const void *library, char *text, size_t size);
 
 #endif

@@ -37,6 +37,7 @@ static const char *const optional[] = {"posix_memalign", "aligned_alloc",
 
 struct answer {
     char library[PATH_MAX];
+    char version[128]; /* what the allocator calls itself; "": unknown */
     const char *foreign[TCM_ARRAY_SIZE(optional)]; /* from other libraries */
     unsigned foreigns;
     /* bytes requested, by which the C library's heap grew, counted by the
@@ -193,6 +194,7 @@ static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
 static bool write_json(struct tool_json *j, const struct answer *a) {
     tool_json_begin_object(j, NULL);
     tool_json_string(j, "library", a->library);
+    tool_json_string(j, "version", a->version);
     tool_json_bool(j, "took_over", a->good);
     if (a->good)
         tool_json_null(j, "why");
@@ -218,8 +220,10 @@ static bool write_json(struct tool_json *j, const struct answer *a) {
 
 static void print(const struct answer *a) {
     struct tool_text t[2];
-    printf("malloc comes from %s%s\n", tool_text_shown(a->library),
-           a->wraps ? ", a wrapper around the C library's" : "");
+    printf("malloc comes from %s", tool_text_shown(a->library));
+    if (a->version[0] != '\0')
+        printf(" (%s)", tool_text_shown(a->version));
+    puts(a->wraps ? ", a wrapper around the C library's" : "");
     if (a->foreigns != 0) {
         printf("  other library   ");
         for (unsigned i = 0; i < a->foreigns; i++)
@@ -272,6 +276,7 @@ int main(int argc, char **argv) {
         a.good = find_memory(&a, base,
                              find_symbol("gnu_get_libc_version", &info) &&
                                  info.dli_fbase == base);
+        tool_allocator_version(base, a.version, sizeof(a.version));
     }
     bool written = json == NULL || write_json(&j, &a);
     if (!a.good)

@@ -46,8 +46,11 @@ serves() {
     like "${2##*/}: in the JSON" j "\"took_over\": $([ "$1" = 0 ] &&
         echo true || echo false),"
 }
-serves 0 "" "^malloc comes from .*/libc.so"
+serves 0 "" "^malloc comes from .*/libc.so.* \\(glibc [0-9.]+\\)$"
 serves 0 "$minimal" "its counters  *[0-9.]* MiB of [0-9.]* MiB requested"
+like "which calls itself by its name" "$out" \
+    "^malloc comes from .*/$(basename "$(readlink -f "$minimal")") \\(tcmalloc-mt [0-9.]+\\)$"
+like "in the JSON, too" j '"version": "tcmalloc-mt [0-9.]+",'
 serves 0 ./odd.so "other library .* posix_memalign aligned_alloc memalign"
 serves 0 ./forwards.so "forwards.so, a wrapper around the C library's"
 serves 5 ./only_malloc.so "it has malloc, but free comes from .*/libc.so"

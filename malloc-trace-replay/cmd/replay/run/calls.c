@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,43 +220,6 @@ void replay_calls_find(struct replay_calls *c) {
 
 /* --- Name ----------------------------------------------------------------- */
 
-static void version_of(char *text, size_t size) {
-    const char *(*tc_version)(int *, int *, const char **);
-    int (*mi_version)(void);
-    int (*mallctl)(const char *, void *, size_t *, void *, size_t);
-    void *p;
-
-    text[0] = '\0';
-    p = find("tc_version");
-    if (p) {
-        int major = 0, minor = 0;
-        const char *patch = "";
-        memcpy(&tc_version, &p, sizeof(p));
-        const char *v = tc_version(&major, &minor, &patch);
-        snprintf(text, size, "%s", v ? v : "");
-        return;
-    }
-    p = find("mallctl");
-    if (p) {
-        const char *v = NULL;
-        size_t length = sizeof(v);
-        memcpy(&mallctl, &p, sizeof(p));
-        if (mallctl("version", (void *)&v, &length, NULL, 0) == 0 && v)
-            /* without the commit behind the number */
-            snprintf(text, size, "jemalloc %.*s", (int)strcspn(v, "-"), v);
-        return;
-    }
-    p = find("mi_version");
-    if (p) {
-        memcpy(&mi_version, &p, sizeof(p));
-        int v = mi_version();
-        snprintf(text, size, "mimalloc %d.%d.%d", v / 100, v / 10 % 10, v % 10);
-        return;
-    }
-    if (find("gnu_get_libc_version"))
-        snprintf(text, size, "glibc %s", gnu_get_libc_version());
-}
-
 void replay_calls_name(struct replay_calls *c) {
     char version[128];
     Dl_info info;
@@ -268,7 +230,7 @@ void replay_calls_name(struct replay_calls *c) {
     const char *slash = strrchr(file, '/');
     if (slash && slash[1])
         file = slash + 1;
-    version_of(version, sizeof(version));
+    tool_allocator_version(found.library, version, sizeof(version));
     snprintf(c->name, sizeof(c->name), version[0] ? "%.120s (%s)" : "%.120s",
              file, version);
 }
