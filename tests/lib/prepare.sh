@@ -91,10 +91,15 @@ libdw-dev have_elfutils
 END
 }
 
+have_python_library() {
+    ls /usr/lib/*/libpython3*.so.1.0 >/dev/null 2>&1
+}
+
 # Packages without which some tests are skipped.
 check_packages() {
     cat <<'END'
 python3 have python3
+libpython3-dev have_python_library
 curl have curl
 perl have perl
 ruby have ruby

@@ -27,7 +27,7 @@ static bool is_first[TCM_ARRAY_SIZE(readers)],
     unknown_warned[TCM_ARRAY_SIZE(readers)];
 static void *(*tls_get_addr)(void *);
 static char notice[160];
-#define NO_LINES  "the sites have no lines of this "
+#define NO_LINES  MTS_LANG_NO_LINES
 #define NOT_KNOWN ", whose version is not known"
 TCM_STATIC_ASSERT(offsetof(struct mts_lang_interpreter, loops) == 0,
                   "an interpreter begins with its loops");
@@ -87,12 +87,26 @@ static int scan_loaded_module(struct dl_phdr_info *info, size_t size,
     return 0;
 }
 
+static const void *layout_of(const struct mts_lang_reader *r,
+                             uint32_t version) {
+    const uint8_t *layout = r->layouts;
+    for (size_t i = 0; i < r->layout_count; i++, layout += r->layout_bytes) {
+        const struct mts_lang_versions *of = (const void *)layout;
+        if (version >= of->first && version <= of->last)
+            return layout;
+    }
+    return NULL;
+}
+
 static enum mts_lang_state state_of(struct mts_lang_interpreter *it) {
-    const struct mts_lang_symbol *s = it->reader->symbols;
+    const struct mts_lang_reader *r = it->reader;
+    const struct mts_lang_symbol *s = r->symbols;
     for (size_t i = 0; s[i].name != NULL; i++)
         if (s[i].needed && it->place[i].at == 0)
             return i == 0 ? MTS_LANG_ABSENT : MTS_LANG_UNKNOWN;
-    return it->reader->is_known(it) ? MTS_LANG_KNOWN : MTS_LANG_UNKNOWN;
+    const void *layout = layout_of(r, r->version(it));
+    return layout != NULL && r->begin(it, layout) ? MTS_LANG_KNOWN
+                                                  : MTS_LANG_UNKNOWN;
 }
 
 /* Frames outside of the function that runs the innermost line are left out of

@@ -11,8 +11,9 @@
  * are found when a stack has code of their module for the first time, by the
  * same symbols of that module. Such a module may be unloaded at any time, so
  * its interpreter is read only by a thread whose stack has a frame of it, which
- * keeps it loaded. An interpreter of a version that its reader does not know is
- * not read, and a message says so.
+ * keeps it loaded. An interpreter of a version that its reader does not know,
+ * or whose structures turn out to be others, is not read, and a message says
+ * so.
  *
  * Invariants: a reader reads the structures of an interpreter only in a thread
  * that holds the interpreter's lock, and only the frames of that thread, which

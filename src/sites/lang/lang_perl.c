@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Perl 5.36 and 5.40 with threads, as Debian builds it: the statement that runs
+ * Perl 5.36 to 5.42 with threads, as Debian builds it: the statement that runs
  * (PL_curcop), and the callers of its subroutine, found in the interpreter's
  * stack of contexts.
  *
@@ -12,8 +12,10 @@
  * kind that statements have; freed ones are marked as such. The name of a file
  * belongs to its statement.
  *
- * Offsets: a table for each version, used only if the size of the interpreter's
- * structure, which is exported like the version, matches.
+ * Offsets: a table of the few that differ between versions, used only if the
+ * size of the interpreter's structure, which is exported like the version,
+ * matches, and if a statement in that structure is where the table says. Kinds
+ * of statements are numbered as in the interpreter's own list of names.
  */
 #include "sites/lang/lang_reader.h"
 
@@ -21,13 +23,21 @@
 
 #include <pthread.h>
 
-enum { SYMBOL_VERSION, SYMBOL_REVISION, SYMBOL_KEY, SYMBOL_FIRST, SYMBOL_SIZE };
+enum {
+    SYMBOL_VERSION,
+    SYMBOL_REVISION,
+    SYMBOL_KEY,
+    SYMBOL_FIRST,
+    SYMBOL_SIZE,
+    SYMBOL_OP_NAMES
+};
 static const struct mts_lang_symbol symbols[] = {
     {.name = "PL_version", .needed = true},
     {.name = "PL_revision", .needed = true},
     {.name = "PL_thr_key", .needed = true},
     {.name = "PL_curinterp", .needed = true},
     {.name = "PL_interp_size", .needed = true},
+    {.name = "PL_op_name", .needed = true},
     {.name = "Perl_runops_standard", .is_loop = true},
     {.name = "Perl_runops_debug", .is_loop = true},
     {.name = NULL},
@@ -45,6 +55,7 @@ enum {
     COP_TYPE = 32,
     COP_LINE = 36,
     COP_FILE = 48,
+    COP_SIZE = 80,
     SUB_NAME = 56,
     SUB_FLAGS = 92,
     GLOB_NAME = 32,
@@ -65,19 +76,23 @@ enum {
     TYPE_SUB = 13,
     TYPE_FORMAT = 14
 };
-/* Differences between versions. */
 struct layout {
-    uint32_t version, size;
-    uint32_t parser, compiling; /* fields of the interpreter */
-    uint32_t cop_next;          /* number of nextstate; dbstate follows */
+    struct mts_lang_versions of;
+    uint32_t size;              /* of the interpreter; 0: any */
+    uint32_t parser, compiling; /* members of the interpreter */
 };
-static const struct layout layouts[] = {{36, 3768, 496, 1936, 195},
-                                        {40, 3768, 512, 1720, 198}};
+static const struct layout layouts[] = {
+    {MTS_LANG_SERIES(5, 36, 0), 3768, 496, 1936},
+    {MTS_LANG_SERIES(5, 38, 0), 0, 512, 1720},
+    {MTS_LANG_SERIES(5, 40, 0), 3768, 512, 1720},
+    {MTS_LANG_SERIES(5, 42, 0), 3768, 512, 1720}};
 
 /* One interpreter. */
 struct perl {
     struct mts_lang_interpreter it;
     const struct layout *layout;
+    uint32_t size;
+    uint32_t cop_next; /* number of nextstate; dbstate follows */
 };
 static struct perl initial;
 /* Value of a frame's DETAIL: the code of an eval; else DETAIL is the
@@ -93,18 +108,34 @@ static inline uint32_t load_32(uintptr_t p) {
     return *(const uint32_t *)p;
 }
 
-static bool is_known(struct mts_lang_interpreter *it) {
+/* --- Set-up -------------------------------------------------------------- */
+
+static uint32_t version(const struct mts_lang_interpreter *it) {
+    const struct mts_lang_place *p = it->place;
+    return MTS_LANG_VERSION(*(const uint8_t *)p[SYMBOL_REVISION].at,
+                            *(const uint8_t *)p[SYMBOL_VERSION].at, 0);
+}
+
+static bool is_op(const struct mts_lang_place *names, uint32_t number,
+                  const char *name) {
+    const char *const *all = (const char *const *)names->at;
+    return number < names->bytes / sizeof(*all) && all[number] != NULL &&
+           strcmp(all[number], name) == 0;
+}
+
+static bool begin(struct mts_lang_interpreter *it, const void *layout) {
     struct perl *perl = (struct perl *)it;
-    uint32_t version = *(const uint8_t *)it->place[SYMBOL_VERSION].at;
-    uint32_t size = *(const uint16_t *)it->place[SYMBOL_SIZE].at;
-    if (*(const uint8_t *)it->place[SYMBOL_REVISION].at != 5)
+    const struct mts_lang_place *names = &it->place[SYMBOL_OP_NAMES];
+    const struct layout *l = perl->layout = layout;
+    uint32_t n = 0;
+    perl->size = *(const uint16_t *)it->place[SYMBOL_SIZE].at;
+    if (l->size != 0 ? perl->size != l->size
+                     : perl->size < l->compiling + COP_SIZE)
         return false;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(layouts); i++)
-        if (layouts[i].version == version && layouts[i].size == size) {
-            perl->layout = &layouts[i];
-            return true;
-        }
-    return false;
+    while (n < COP_TYPE_MASK && !is_op(names, n, "nextstate"))
+        n++;
+    perl->cop_next = n;
+    return is_op(names, n + 1, "dbstate");
 }
 
 /* --- Walk ---------------------------------------------------------------- */
@@ -120,14 +151,15 @@ static inline bool is_on_stack(uintptr_t cop) {
 /* The name of COP's file; NULL: COP is no statement, or has no file.
    PL_compiling is the current statement also when nothing is parsed, as in a
    program that has called Perl. */
-static inline const char *file_of(const struct layout *l, uintptr_t cop,
+static inline const char *file_of(const struct perl *perl, uintptr_t cop,
                                   uintptr_t my_perl) {
-    if (cop == my_perl + l->compiling) {
-        if (mts_lang_load_word(my_perl + l->parser) == 0)
+    if (cop == my_perl + perl->layout->compiling) {
+        if (mts_lang_load_word(my_perl + perl->layout->parser) == 0)
             return NULL;
     } else if (!is_on_stack(cop) &&
                (!has_memory(cop) ||
-                (load_32(cop + COP_TYPE) & COP_TYPE_MASK) - l->cop_next > 1)) {
+                (load_32(cop + COP_TYPE) & COP_TYPE_MASK) - perl->cop_next >
+                    1)) {
         return NULL;
     }
     uintptr_t name = mts_lang_load_word(cop + COP_FILE);
@@ -172,9 +204,10 @@ static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
 }
 
 /* Adds the line of COP in SUB. false: W has DEPTH lines already. */
-static bool add(const struct layout *l, struct mts_lang_walk *w, uint32_t depth,
-                uintptr_t my_perl, uintptr_t cop, uintptr_t sub) {
-    if (file_of(l, cop, my_perl) == NULL)
+static bool add(const struct perl *perl, struct mts_lang_walk *w,
+                uint32_t depth, uintptr_t my_perl, uintptr_t cop,
+                uintptr_t sub) {
+    if (file_of(perl, cop, my_perl) == NULL)
         return true;
     if (w->count == depth) {
         w->cut = true;
@@ -190,8 +223,8 @@ static bool add(const struct layout *l, struct mts_lang_walk *w, uint32_t depth,
 static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
                                       struct mts_lang_walk *w, uint32_t depth) {
     const struct mts_lang_interpreter *it = &perl->it;
-    const struct layout *l = perl->layout;
-    if (mts_lang_load_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
+    if (mts_lang_load_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0 ||
+        TCM_UNLIKELY(mts_lang_is(it, MTS_LANG_REFUSED)))
         return;
     pthread_key_t key = *(const pthread_key_t *)it->place[SYMBOL_KEY].at;
     uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
@@ -199,6 +232,11 @@ static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
         return;
     uintptr_t cop = mts_lang_load_word(my_perl + INTERPRETER_COP);
     uintptr_t stack = mts_lang_load_word(my_perl + INTERPRETER_STACK);
+    if (TCM_UNLIKELY(cop - my_perl < perl->size) &&
+        cop != my_perl + perl->layout->compiling) {
+        mts_lang_judge(it, MTS_LANG_REFUSED);
+        return;
+    }
     /* Contexts are walked from the innermost subroutine outwards; COP is the
        statement that runs in it. */
     for (; has_memory(stack); stack = mts_lang_load_word(stack + STACK_BELOW)) {
@@ -213,14 +251,14 @@ static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
                 type == CONTEXT_IS_EVAL && (bits & CONTEXT_IS_TRY) == 0;
             if (!is_eval && type != CONTEXT_IS_SUB && type != CONTEXT_IS_FORMAT)
                 continue;
-            if (!add(l, w, depth, my_perl, cop,
+            if (!add(perl, w, depth, my_perl, cop,
                      is_eval ? SUB_IS_EVAL
                              : mts_lang_load_word(c + CONTEXT_SUB)))
                 return;
             cop = mts_lang_load_word(c + CONTEXT_COP);
         }
     }
-    add(l, w, depth, my_perl, cop, 0);
+    add(perl, w, depth, my_perl, cop, 0);
 }
 
 static void walk(struct mts_lang_walk *w, uint32_t depth) {
@@ -261,11 +299,16 @@ static uint32_t line(const struct mts_lang_interpreter *it,
 
 const struct mts_lang_reader mts_lang_perl = {
     .name = "Perl",
+    .refusal = MTS_LANG_REFUSAL("Perl"),
     .language = MTF_LANGUAGE_PERL,
     .symbols = symbols,
     .first = &initial.it,
     .bytes = sizeof(initial),
-    .is_known = is_known,
+    .layouts = layouts,
+    .layout_count = TCM_ARRAY_SIZE(layouts),
+    .layout_bytes = sizeof(layouts[0]),
+    .version = version,
+    .begin = begin,
     .walk = walk,
     .walk_late = walk_late,
     .mix = mix,

@@ -1,42 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CPython 3.11 to 3.13: the frames of the calling thread, with file, line and
- * qualified name.
+ * CPython 3.9 and later: the frames of the calling thread, with file, line and
+ * qualified name (before 3.11 the name alone).
  *
  * A thread's frames are a list that begins in its thread state. A frame keeps
  * its code object alive, and the code object its texts and its table of lines;
  * none of them is ever changed. So what is read here is valid while the thread
  * itself runs and holds the interpreter's lock, which is when the current
  * thread state is its own. A frame is put into the list after it was filled in,
- * and taken out before it is cleared (since 3.11.1; 3.11.0 is therefore not
- * read).
+ * and taken out before it is cleared.
  *
  * Certain: the lines read are those that run. Not certain: a signal handler
  * that allocates may come between two stores of the interpreter which a
  * compiler has put into another order; those of 3.11 to 3.13 are in order on
  * x86-64.
  *
- * Offsets: a table for 3.11 and 3.12; 3.13 publishes them at the start of
- * _PyRuntime. Texts are read in the compact form, which all names have.
- * Free-threaded builds are not read.
+ * Offsets: lang_python.h. Texts are read in the compact form, which all names
+ * have. Free-threaded builds are not read.
  */
-#include "sites/lang/lang_reader.h"
-
-#include "sites/site_settings.h"
+#include "sites/lang/lang_python.h"
 
 enum {
     SYMBOL_RUNTIME,
-    SYMBOL_VERSION,
     SYMBOL_CODE_TYPE,
+    SYMBOL_TEXT_TYPE,
+    SYMBOL_BYTES_TYPE,
     SYMBOL_OWN_STATE,
+    SYMBOL_VERSION,
+    SYMBOL_SINCE_3_10,
+    SYMBOL_SINCE_3_9,
     SYMBOL_CURRENT,
     SYMBOL_CURRENT_3_13
 };
 static const struct mts_lang_symbol symbols[] = {
     {.name = "_PyRuntime", .needed = true},
-    {.name = "Py_Version", .needed = true},
     {.name = "PyCode_Type", .needed = true},
+    {.name = "PyUnicode_Type", .needed = true},
+    {.name = "PyBytes_Type", .needed = true},
     {.name = "PyGILState_GetThisThreadState", .needed = true},
+    {.name = "Py_Version"},
+    {.name = "Py_NewRef"},
+    {.name = "PyFrame_GetBack"},
     {.name = "_PyThreadState_UncheckedGet"},
     {.name = "PyThreadState_GetUnchecked"},
     {.name = "_PyEval_EvalFrameDefault", .is_loop = true},
@@ -45,28 +49,16 @@ static const struct mts_lang_symbol symbols[] = {
 
 typedef void *get_state(void);
 
-/* An interpreter; the numbers are offsets. */
+/* An interpreter. */
 struct python {
     struct mts_lang_interpreter it;
     get_state *current_state, *own_state;
-    uint32_t state_frame;  /* in a thread state: frame or cframe */
-    uint32_t cframe_frame; /* UINT32_MAX: the thread state has no cframe */
-    uint32_t frame_code, frame_previous, frame_instr, frame_owner;
-    uint32_t code_filename, code_qualname, code_linetable, code_firstlineno;
-    uint32_t code_bytes;   /* instructions */
-    uint32_t code_version; /* 0: code has no version number */
-    uint32_t bytes_size, bytes_data;
-    uint32_t text_length, text_hash, text_state, text_ascii, text_compact;
+    struct mts_python_types types;
+    struct mts_python_layout layout;
 };
 static struct python initial;
 
-#define NO_CFRAME      UINT32_MAX
-#define CODE_VERSION   92u /* 3.12; 3.13 does not publish it */
-#define CODE_UNITS     16u
-#define INTERPRETER    16u
-#define OBJECT_TYPE    8u
-#define TEXT_HASH      24u /* 3.13 does not publish it */
-#define OWNED_BY_STACK 3u  /* from this value on: no frame of Python code */
+#define INTERPRETER 16u /* in a thread state */
 
 static inline int32_t load_int(uintptr_t p) {
     return *(const int32_t *)p;
@@ -74,131 +66,74 @@ static inline int32_t load_int(uintptr_t p) {
 
 /* --- Set-up -------------------------------------------------------------- */
 
-/* Sets the offsets of 3.11 or 3.12. */
-static void common_offsets(struct python *py, bool is_3_11) {
-    py->state_frame = 56;
-    py->cframe_frame = is_3_11 ? 8 : 0;
-    py->frame_code = is_3_11 ? 32 : 0;
-    py->frame_previous = is_3_11 ? 48 : 8;
-    py->frame_instr = 56;
-    py->frame_owner = is_3_11 ? 69 : 70;
-    py->code_filename = 112;
-    py->code_qualname = 128;
-    py->code_linetable = 136;
-    py->code_firstlineno = is_3_11 ? 72 : 68;
-    py->code_bytes = is_3_11 ? 184 : 192;
-    py->code_version = is_3_11 ? 0 : CODE_VERSION;
-    py->bytes_size = 16;
-    py->bytes_data = 32;
-    py->text_length = 16;
-    py->text_hash = TEXT_HASH;
-    py->text_state = 32;
-    py->text_ascii = is_3_11 ? 48 : 40;
-    py->text_compact = is_3_11 ? 72 : 56;
+/* Py_Version; 0: none, as before 3.11. */
+static uint64_t full_version(const struct mts_lang_interpreter *it) {
+    intptr_t at = it->place[SYMBOL_VERSION].at;
+    return at == 0 ? 0 : *(const unsigned long *)at;
 }
 
-/* Positions of the numbers at the start of _PyRuntime in 3.13. */
-enum {
-    PUBLISHED_VERSION = 1,
-    PUBLISHED_FREE_THREADED = 2,
-    PUBLISHED_STATE_FRAME = 23,
-    PUBLISHED_FRAME_PREVIOUS = 29,
-    PUBLISHED_FRAME_EXECUTABLE = 30,
-    PUBLISHED_FRAME_INSTR = 31,
-    PUBLISHED_FRAME_OWNER = 33,
-    PUBLISHED_CODE_FILENAME = 35,
-    PUBLISHED_CODE_QUALNAME = 37,
-    PUBLISHED_CODE_LINETABLE = 38,
-    PUBLISHED_CODE_FIRSTLINENO = 39,
-    PUBLISHED_CODE_BYTES = 43,
-    PUBLISHED_BYTES_SIZE = 65,
-    PUBLISHED_BYTES_DATA = 66,
-    PUBLISHED_TEXT_STATE = 68,
-    PUBLISHED_TEXT_LENGTH = 69,
-    PUBLISHED_TEXT_ASCII = 70
-};
-#define PUBLISHED_LIMIT 4096u
-
-static bool read_published(const uint64_t *p, unsigned which, uint32_t *to) {
-    *to = (uint32_t)p[which];
-    return p[which] < PUBLISHED_LIMIT;
+static uint32_t version(const struct mts_lang_interpreter *it) {
+    uint64_t full = full_version(it);
+    if (full != 0)
+        return (uint32_t)(full >> 8);
+    if (it->place[SYMBOL_SINCE_3_10].at != 0)
+        return MTS_LANG_VERSION(3, 10, 0);
+    return it->place[SYMBOL_SINCE_3_9].at != 0 ? MTS_LANG_VERSION(3, 9, 0) : 0;
 }
 
-static bool offsets_of_3_13(struct python *py, uint64_t version) {
-    const uint64_t *p = (const uint64_t *)py->it.place[SYMBOL_RUNTIME].at;
-    if (memcmp(p, "xdebugpy", 8) != 0 || p[PUBLISHED_VERSION] != version ||
-        p[PUBLISHED_FREE_THREADED] != 0)
-        return false;
-    py->cframe_frame = NO_CFRAME;
-    py->text_compact = 56;
-    py->text_hash = TEXT_HASH;
-    py->code_version = CODE_VERSION;
-    return read_published(p, PUBLISHED_STATE_FRAME, &py->state_frame) &&
-           read_published(p, PUBLISHED_FRAME_PREVIOUS, &py->frame_previous) &&
-           read_published(p, PUBLISHED_FRAME_EXECUTABLE, &py->frame_code) &&
-           read_published(p, PUBLISHED_FRAME_INSTR, &py->frame_instr) &&
-           read_published(p, PUBLISHED_FRAME_OWNER, &py->frame_owner) &&
-           read_published(p, PUBLISHED_CODE_FILENAME, &py->code_filename) &&
-           read_published(p, PUBLISHED_CODE_QUALNAME, &py->code_qualname) &&
-           read_published(p, PUBLISHED_CODE_LINETABLE, &py->code_linetable) &&
-           read_published(p, PUBLISHED_CODE_FIRSTLINENO,
-                          &py->code_firstlineno) &&
-           read_published(p, PUBLISHED_CODE_BYTES, &py->code_bytes) &&
-           read_published(p, PUBLISHED_BYTES_SIZE, &py->bytes_size) &&
-           read_published(p, PUBLISHED_BYTES_DATA, &py->bytes_data) &&
-           read_published(p, PUBLISHED_TEXT_STATE, &py->text_state) &&
-           read_published(p, PUBLISHED_TEXT_LENGTH, &py->text_length) &&
-           read_published(p, PUBLISHED_TEXT_ASCII, &py->text_ascii);
-}
-
-static bool is_known(struct mts_lang_interpreter *it) {
+static bool begin(struct mts_lang_interpreter *it, const void *layout) {
     struct python *py = (struct python *)it;
-    uint64_t version = *(const unsigned long *)it->place[SYMBOL_VERSION].at;
-    unsigned minor = (unsigned)(version >> 16);
-    intptr_t current = it->place[SYMBOL_CURRENT].at;
-    if (current == 0)
-        current = it->place[SYMBOL_CURRENT_3_13].at;
-    if (current == 0 || version < 0x030B0100)
-        return false;
+    const struct mts_lang_place *p = it->place;
+    intptr_t current = p[SYMBOL_CURRENT].at != 0 ? p[SYMBOL_CURRENT].at
+                                                 : p[SYMBOL_CURRENT_3_13].at;
     py->current_state = (get_state *)current;
-    py->own_state = (get_state *)it->place[SYMBOL_OWN_STATE].at;
-    if (minor == 0x030D)
-        return offsets_of_3_13(py, version);
-    common_offsets(py, minor == 0x030B);
-    return minor == 0x030B || minor == 0x030C;
+    py->own_state = (get_state *)p[SYMBOL_OWN_STATE].at;
+    py->types = (struct mts_python_types){(uintptr_t)p[SYMBOL_CODE_TYPE].at,
+                                          (uintptr_t)p[SYMBOL_TEXT_TYPE].at,
+                                          (uintptr_t)p[SYMBOL_BYTES_TYPE].at};
+    py->layout = *(const struct mts_python_layout *)layout;
+    if (current == 0)
+        return false;
+    if (py->layout.is_published &&
+        !mts_python_read_offsets((const uint64_t *)p[SYMBOL_RUNTIME].at,
+                                 p[SYMBOL_RUNTIME].bytes / sizeof(uint64_t),
+                                 full_version(it), &py->types, &py->layout))
+        return false;
+    return mts_python_fits(&py->layout, &py->types);
 }
 
 /* --- Walk ---------------------------------------------------------------- */
 
-static inline const char *text_at(const struct python *py, uintptr_t text,
-                                  unsigned *width, size_t *count) {
-    uint32_t state = *(const uint32_t *)(text + py->text_state);
+static inline const char *text_at(const struct mts_python_layout *l,
+                                  uintptr_t text, unsigned *width,
+                                  size_t *count) {
+    uint32_t state = *(const uint32_t *)(text + l->text_state);
     *width = state >> 2 & 7;
-    *count = mts_lang_load_word(text + py->text_length);
+    *count = mts_lang_load_word(text + l->text_length);
     if ((state >> 5 & 1) == 0)
         *count = 0;
     return (const char *)text +
-           ((state >> 6 & 1) != 0 ? py->text_ascii : py->text_compact);
+           ((state >> 6 & 1) != 0 ? l->text_ascii : l->text_compact);
 }
 
 /* Mixes a text into H: its 64-bit hash if Python has computed one, else its
    bytes. */
-static inline uint64_t mix_text(const struct python *py, uint64_t h,
+static inline uint64_t mix_text(const struct mts_python_layout *l, uint64_t h,
                                 uintptr_t text) {
-    uint64_t known = mts_lang_load_word(text + py->text_hash);
+    uint64_t known = mts_lang_load_word(text + l->text_hash);
     unsigned width;
     size_t count;
     if (known != UINT64_MAX)
         return mts_lang_mix(h, known);
-    const char *bytes = text_at(py, text, &width, &count);
+    const char *bytes = text_at(l, text, &width, &count);
     return mts_lang_mix_bytes(h ^ count * width, bytes, count * width);
 }
 
 /*
  * Mixes the identity of CODE into H, the cheapest that is certain:
  *
- * - since 3.12 the number that an interpreter gives its code, and never gives
- *   twice;
+ * - in 3.12 to 3.14 the number that an interpreter gives its code, and never
+ *   gives twice;
  * - the address of code in the interpreter's file, which is not made anew;
  * - the token of a block of this heap, which code above 512 bytes is: no other
  *   block has it;
@@ -206,25 +141,27 @@ static inline uint64_t mix_text(const struct python *py, uint64_t h,
  */
 static inline uint64_t mix_code(const struct python *py, uint64_t h,
                                 uintptr_t code) {
-    uint64_t version = py->code_version == 0
-                           ? 0
-                           : *(const uint32_t *)(code + py->code_version);
-    if (version != 0)
-        return mts_lang_mix(h ^ code, version);
+    const struct mts_python_layout *l = &py->layout;
+    uint64_t number = l->code_version == MTS_PYTHON_NONE
+                          ? 0
+                          : *(const uint32_t *)(code + l->code_version);
+    if (number != 0)
+        return mts_lang_mix(h ^ code, number);
     if (code - py->it.start < py->it.bytes)
         return mts_lang_mix(h ^ code, 0);
-    uint64_t token = mts_settings.host.token_of(
-        (const void *)code,
-        py->code_bytes + 2 * mts_lang_load_word(code + CODE_UNITS));
+    size_t units = l->form == MTS_PYTHON_LOCATIONS
+                       ? mts_lang_load_word(code + MTS_PYTHON_OBJECT_COUNT)
+                       : 0;
+    uint64_t token = mts_settings.host.token_of((const void *)code,
+                                                l->code_bytes + 2 * units);
     if (token != 0)
         return mts_lang_mix(h ^ code, token << 1 | 1);
-    uintptr_t table = mts_lang_load_word(code + py->code_linetable);
-    size_t bytes = mts_lang_load_word(table + py->bytes_size);
-    h = mts_lang_mix(h ^ (uint64_t)load_int(code + py->code_firstlineno),
-                     bytes);
-    h = mix_text(py, h, mts_lang_load_word(code + py->code_filename));
-    h = mix_text(py, h, mts_lang_load_word(code + py->code_qualname));
-    return mts_lang_mix_bytes(h, (const void *)(table + py->bytes_data), bytes);
+    uintptr_t table = mts_lang_load_word(code + l->code_table);
+    size_t bytes = mts_lang_load_word(table + l->bytes_size);
+    h = mts_lang_mix(h ^ (uint64_t)load_int(code + l->code_first_line), bytes);
+    h = mix_text(l, h, mts_lang_load_word(code + l->code_filename));
+    h = mix_text(l, h, mts_lang_load_word(code + l->code_name));
+    return mts_lang_mix_bytes(h, (const void *)(table + l->bytes_data), bytes);
 }
 
 static inline uint64_t mix_frame(const struct python *py, uint64_t h,
@@ -237,36 +174,69 @@ static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
     return mix_frame((const struct python *)it, h, frame);
 }
 
+/* The instruction that FRAME runs, in bytes from the first one of CODE. */
+static inline uintptr_t place_in(const struct mts_python_layout *l,
+                                 uintptr_t frame, uintptr_t code) {
+    if (TCM_LIKELY(l->form == MTS_PYTHON_LOCATIONS))
+        return mts_lang_load_word(frame + l->frame_instr) -
+               (code + l->code_bytes);
+    intptr_t number = load_int(frame + l->frame_instr);
+    return (uintptr_t)(l->form == MTS_PYTHON_RANGES ? 2 * number : number);
+}
+
+/* True if FRAME has no Python code: it stands where the interpreter was
+   entered, and lies in the C frame of the function that runs lines. */
+static TCM_ALWAYS_INLINE bool is_of_c(const struct mts_python_layout *l,
+                                      uintptr_t frame) {
+    return l->frame_owner != MTS_PYTHON_NONE &&
+           *(const uint8_t *)(frame + l->frame_owner) >= MTS_PYTHON_OWNED_BY_C;
+}
+
+/* True if CODE is a stub of the interpreter, which 3.13 runs between a class
+   and its constructor: code in its file that has no line. */
+static TCM_ALWAYS_INLINE bool is_stub(const struct python *py, uintptr_t code) {
+    return TCM_UNLIKELY(code - py->it.start < py->it.bytes) &&
+           load_int(code + py->layout.code_first_line) == 0;
+}
+
 static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
                                       struct mts_lang_walk *w, uint32_t depth) {
+    const struct mts_python_layout *l = &py->layout;
     uint32_t owner = tcm_load_relaxed(&w->owner);
     uintptr_t state = (uintptr_t)py->own_state(), code;
     if (state == 0 || state != (uintptr_t)py->current_state() ||
         !mts_lang_is_owner(w, owner))
         return;
-    uintptr_t frame = mts_lang_load_word(state + py->state_frame);
-    if (py->cframe_frame != NO_CFRAME && frame != 0) {
-        w->outer = frame;
-        frame = mts_lang_load_word(frame + py->cframe_frame);
-    }
+    if (TCM_UNLIKELY(!mts_lang_is(&py->it, MTS_LANG_TRUSTED)) &&
+        (mts_lang_is(&py->it, MTS_LANG_REFUSED) ||
+         !mts_lang_judge(&py->it, mts_python_try(l, &py->types, state))))
+        return;
     uint64_t h = w->salt = mts_lang_load_word(state + INTERPRETER);
-    for (; frame != 0; frame = mts_lang_load_word(frame + py->frame_previous)) {
-        if (*(const uint8_t *)(frame + py->frame_owner) >= OWNED_BY_STACK) {
+    if (l->state_c_frame != MTS_PYTHON_NONE) {
+        w->outer = mts_lang_load_word(state + l->state_c_frame);
+        if (w->outer == 0)
+            return;
+        state = l->has_frame_in_c ? w->outer : state;
+    }
+    uintptr_t frame = mts_lang_load_word(state + l->state_frame);
+    for (; frame != 0; frame = mts_lang_load_word(frame + l->frame_previous)) {
+        if (is_of_c(l, frame)) {
             if (w->outer == 0)
                 w->outer = frame;
             continue;
         }
-        code = mts_lang_load_word(frame + py->frame_code);
-        if (code == 0 || mts_lang_load_word(code + OBJECT_TYPE) !=
-                             (uintptr_t)py->it.place[SYMBOL_CODE_TYPE].at)
+        code = mts_python_code(mts_lang_load_word(frame + l->frame_code));
+        if (code == 0 ||
+            mts_lang_load_word(code + MTS_PYTHON_OBJECT_TYPE) !=
+                py->types.code ||
+            is_stub(py, code))
             continue;
         if (w->count == depth) {
             w->cut = true;
             break;
         }
-        uintptr_t where = mts_lang_load_word(frame + py->frame_instr) -
-                          (code + py->code_bytes);
-        w->frame[w->count] = (struct mts_lang_frame){code, where};
+        w->frame[w->count] =
+            (struct mts_lang_frame){code, place_in(l, frame, code)};
         h = mix_frame(py, h, &w->frame[w->count++]);
     }
     w->key = h;
@@ -302,11 +272,12 @@ static uint32_t put_utf8(char *to, uint32_t c) {
     return n;
 }
 
-static uint32_t copy_text(const struct python *py, uintptr_t text, char *to) {
+static uint32_t copy_text(const struct mts_python_layout *l, uintptr_t text,
+                          char *to) {
     unsigned width;
     size_t count;
     uint32_t n = 0;
-    const char *p = text_at(py, text, &width, &count);
+    const char *p = text_at(l, text, &width, &count);
     for (size_t i = 0; i < count && n + 4 <= MTF_SITE_TEXT_MAX; i++) {
         uint32_t c = width == 1   ? ((const uint8_t *)p)[i]
                      : width == 2 ? ((const uint16_t *)(const void *)p)[i]
@@ -318,16 +289,14 @@ static uint32_t copy_text(const struct python *py, uintptr_t text, char *to) {
 
 static uint32_t file(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame, char *to) {
-    const struct python *py = (const struct python *)it;
-    return copy_text(py, mts_lang_load_word(frame->code + py->code_filename),
-                     to);
+    const struct mts_python_layout *l = &((const struct python *)it)->layout;
+    return copy_text(l, mts_lang_load_word(frame->code + l->code_filename), to);
 }
 
 static uint32_t function(const struct mts_lang_interpreter *it,
                          const struct mts_lang_frame *frame, char *to) {
-    const struct python *py = (const struct python *)it;
-    return copy_text(py, mts_lang_load_word(frame->code + py->code_qualname),
-                     to);
+    const struct mts_python_layout *l = &((const struct python *)it)->layout;
+    return copy_text(l, mts_lang_load_word(frame->code + l->code_name), to);
 }
 
 /* --- Line ---------------------------------------------------------------- */
@@ -335,6 +304,7 @@ static uint32_t function(const struct mts_lang_interpreter *it,
 struct table {
     const uint8_t *p, *end;
 };
+#define NO_LINE (-128) /* step of a range that has no line */
 
 static int32_t get_signed(struct table *t) {
     uint32_t v = 0;
@@ -347,22 +317,39 @@ static int32_t get_signed(struct table *t) {
     return (v & 1) != 0 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
 }
 
+/* A table of pairs of bytes: a length, and the line's step, from the entry
+   before on. */
+static uint32_t line_in_pairs(struct table t, enum mts_python_table form,
+                              int32_t first, intptr_t where) {
+    int32_t now = first;
+    intptr_t end = 0;
+    bool has_steps = form == MTS_PYTHON_STEPS;
+    for (; where >= 0 && t.end - t.p >= 2; t.p += 2) {
+        int32_t step = (int8_t)t.p[1];
+        end += t.p[0];
+        /* A step counts from the address behind it on, a range for what lies
+           before its end. */
+        if (has_steps && end > where)
+            break;
+        if (has_steps || step != NO_LINE)
+            now += step;
+        if (!has_steps && end > where)
+            return (uint32_t)(step == NO_LINE ? first : now);
+    }
+    return (uint32_t)now;
+}
+
 /*
- * The table has an entry for each run of instructions: a byte with bit 7 set,
- * kind, and length in units of two bytes; then the operands of the kind, in
- * which bit 7 is clear.
+ * A table of locations has an entry for each run of instructions: a byte with
+ * bit 7 set, kind, and length in units of two bytes; then the operands of the
+ * kind, in which bit 7 is clear.
  */
 enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG, KIND_NONE };
 
-static uint32_t line(const struct mts_lang_interpreter *it,
-                     const struct mts_lang_frame *frame) {
-    const struct python *py = (const struct python *)it;
-    uintptr_t code = frame->code,
-              bytes = mts_lang_load_word(code + py->code_linetable);
-    const uint8_t *p = (const uint8_t *)(bytes + py->bytes_data);
-    struct table t = {p, p + mts_lang_load_word(bytes + py->bytes_size)};
-    int32_t first = load_int(code + py->code_firstlineno), now = first;
-    intptr_t end = 0, where = (intptr_t)frame->detail;
+static uint32_t line_in_locations(struct table t, int32_t first,
+                                  intptr_t where) {
+    int32_t now = first;
+    intptr_t end = 0;
     while (where >= 0 && t.p < t.end) {
         unsigned head = *t.p++, kind = head >> 3 & 15;
         if (kind == KIND_NO_COLUMNS || kind == KIND_LONG)
@@ -378,13 +365,31 @@ static uint32_t line(const struct mts_lang_interpreter *it,
     return (uint32_t)first;
 }
 
+static uint32_t line(const struct mts_lang_interpreter *it,
+                     const struct mts_lang_frame *frame) {
+    const struct mts_python_layout *l = &((const struct python *)it)->layout;
+    uintptr_t bytes = mts_lang_load_word(frame->code + l->code_table);
+    const uint8_t *p = (const uint8_t *)(bytes + l->bytes_data);
+    struct table t = {p, p + mts_lang_load_word(bytes + l->bytes_size)};
+    int32_t first = load_int(frame->code + l->code_first_line);
+    intptr_t where = (intptr_t)frame->detail;
+    return l->form == MTS_PYTHON_LOCATIONS
+               ? line_in_locations(t, first, where)
+               : line_in_pairs(t, l->form, first, where);
+}
+
 const struct mts_lang_reader mts_lang_python = {
     .name = "Python",
+    .refusal = MTS_LANG_REFUSAL("Python"),
     .language = MTF_LANGUAGE_PYTHON,
     .symbols = symbols,
     .first = &initial.it,
     .bytes = sizeof(struct python),
-    .is_known = is_known,
+    .layouts = mts_python_layouts,
+    .layout_count = MTS_PYTHON_LAYOUTS,
+    .layout_bytes = sizeof(mts_python_layouts[0]),
+    .version = version,
+    .begin = begin,
     .walk = walk,
     .walk_late = walk_late,
     .mix = mix,

@@ -13,10 +13,28 @@
 #define TCM_SITES_LANG_LANG_READER_H
 
 #include "base/compiler.h"
+#include "base/linux/os_mem.h"
 #include "sites/lang/lang.h"
+#include "sites/site_settings.h"
 #include "sites/unwind/stack_rows.h"
 
 #include <string.h>
+
+/* Versions of an interpreter. */
+#define MTS_LANG_VERSION(major, minor, micro)                                  \
+    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(micro))
+#define MTS_LANG_LAST_MICRO 0xFFu
+/* The first and the last version that a layout is for; layouts extend this
+   structure. */
+struct mts_lang_versions {
+    uint32_t first, last;
+};
+/* Those of a series from MICRO on. */
+#define MTS_LANG_SERIES(major, minor, micro)                                   \
+    {                                                                          \
+        MTS_LANG_VERSION(major, minor, micro),                                 \
+            MTS_LANG_VERSION(major, minor, MTS_LANG_LAST_MICRO)                \
+    }
 
 /* A symbol that a reader looks up; a reader numbers its symbols by their
    order. */
@@ -26,7 +44,7 @@ struct mts_lang_symbol {
     bool needed;  /* without it the interpreter cannot be read */
     bool is_loop; /* a loop: a function that runs code of the language */
 };
-#define MTS_LANG_SYMBOLS 12u
+#define MTS_LANG_SYMBOLS 14u
 
 /* Where an interpreter has a symbol. AT of a thread-local variable is its
    offset from the thread pointer or, in an interpreter that was loaded after
@@ -43,6 +61,7 @@ struct mts_lang_interpreter {
     const struct mts_lang_reader *reader;
     void *(*tls)(void *);
     uintptr_t start, bytes; /* module of the first symbol */
+    uint32_t trust;         /* enum mts_lang_trust */
     struct mts_lang_place place[MTS_LANG_SYMBOLS];
 };
 
@@ -52,8 +71,25 @@ enum mts_lang_state {
     MTS_LANG_UNKNOWN /* a version that is not read */
 };
 
+/*
+ * Trust in the layout of an interpreter, which is on trial until a thread runs
+ * lines of it: the reader then copies what a walk would read, which is safe at
+ * any address, and compares it with what has to be there.
+ */
+enum mts_lang_trust {
+    MTS_LANG_ON_TRIAL = 0,
+    MTS_LANG_TRUSTED,
+    MTS_LANG_REFUSED
+};
+
+#define MTS_LANG_NO_LINES "the sites have no lines of this "
+#define MTS_LANG_REFUSAL(language)                                             \
+    MTS_LANG_NO_LINES language ", whose structures are not those of its "      \
+                               "version"
+
 struct mts_lang_reader {
     const char *name;
+    const char *refusal; /* message about an interpreter that is refused */
     enum mtf_language language;
     const struct mts_lang_symbol *symbols; /* ends with one without a name */
     struct mts_lang_interpreter *first;    /* loaded with the program */
@@ -61,8 +97,13 @@ struct mts_lang_reader {
     /* True if an interpreter that was loaded after set-up may be read only by
        threads with a frame of a loop, not of any of its functions. */
     bool late_in_loop;
-    /* True if the reader knows this version; all needed symbols were found. */
-    bool (*is_known)(struct mts_lang_interpreter *it);
+    /* Layouts of the versions that are read, LAYOUT_BYTES each. */
+    const void *layouts;
+    size_t layout_count, layout_bytes;
+    /* The version of IT, whose needed symbols were found; 0: not known. */
+    uint32_t (*version)(const struct mts_lang_interpreter *it);
+    /* Makes IT ready to be read by LAYOUT. false: IT is not as expected. */
+    bool (*begin)(struct mts_lang_interpreter *it, const void *layout);
     /* Walks the lines of FIRST: sets count, cut and frame of W, at most DEPTH
        frames, and mixes them into key. It calls functions of the interpreter
        before it changes W; such a call may end with W in use by another thread
@@ -94,6 +135,35 @@ extern const struct mts_lang_reader mts_lang_python, mts_lang_perl,
 static inline bool mts_lang_is_owner(const struct mts_lang_walk *w,
                                      uint32_t owner) {
     return TCM_LIKELY(tcm_load_relaxed(&w->owner) == owner);
+}
+
+static inline bool mts_lang_is(const struct mts_lang_interpreter *it,
+                               enum mts_lang_trust trust) {
+    return tcm_load_relaxed(&it->trust) == (uint32_t)trust;
+}
+
+/* Ends the trial of IT with VERDICT; a message says that IT is refused. Returns
+   true if IT is trusted. */
+static inline bool mts_lang_judge(const struct mts_lang_interpreter *it,
+                                  enum mts_lang_trust verdict) {
+    uint32_t trust = MTS_LANG_ON_TRIAL;
+    /* Each interpreter lies in memory that can be written. */
+    uint32_t *at = (uint32_t *)(uintptr_t)&it->trust;
+    if (verdict != MTS_LANG_ON_TRIAL &&
+        tcm_cas_acq_rel(at, &trust, (uint32_t)verdict) &&
+        verdict == MTS_LANG_REFUSED)
+        mts_settings.host.complain(it->reader->refusal, NULL, 0);
+    return mts_lang_is(it, MTS_LANG_TRUSTED);
+}
+
+/* Copies BYTES bytes at address FROM of an interpreter that is on trial. false:
+   they cannot be read. */
+static inline bool mts_lang_try_copy(void *to, uintptr_t from, size_t bytes) {
+    return tcm_os_copy(tcm_load_relaxed(&mts_settings.pid), to, from, bytes);
+}
+
+static inline bool mts_lang_try_word(uintptr_t *to, uintptr_t from) {
+    return mts_lang_try_copy(to, from, sizeof(*to));
 }
 
 #define MTS_LANG_MIX_A 0x9E3779B97F4A7C15u

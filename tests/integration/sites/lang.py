@@ -5,7 +5,8 @@ allocates COUNT blocks of BYTES bytes in each of RUNS runs, in FUNCTION (- for
 none), called from the lines FROM, if they are given. No other line of the
 script has a block of BYTES that some line has. On standard input is what the
 script printed: `made FILE LINE FUNCTION BYTES` for one block of code that it
-made itself. In FUNCTION a blank is written as _.
+made itself. In FUNCTION a blank is written as _. With PLAIN in the environment
+only the last part of FUNCTION counts: the version knows no qualified names.
 
 lang.py --columns SCRIPT: its lines have at least these bytes in the rows of
 report --columns on standard input, and not much more.
@@ -18,6 +19,7 @@ frames of the LIBRARIES, in this order from the innermost one on, maybe with
 others between them, up to one of the LOOPs, the functions that run lines, or to
 a part of it that lies elsewhere, which has no name. In no stack a frame of a
 LOOP has one outside of it. NM is `nm -DS` of the file that has the LOOPs."""
+import os
 import re
 import sys
 from collections import Counter
@@ -35,8 +37,11 @@ def wanted(script, runs):
             m = MARK.search(text)
             if m:
                 chain = [number] + [int(x) for x in m.group(4).split()]
+                function = m.group(3)
+                if "PLAIN" in os.environ:
+                    function = function.rpartition(".")[2]
                 found[number] = (int(m.group(1)) * runs, int(m.group(2)),
-                                 m.group(3), chain)
+                                 function, chain)
     return found
 
 
@@ -107,6 +112,8 @@ def main(script, runs, paths):
                 wrong.append("line %d is in %s" % (line, function))
             if numbers[: len(expected)] != expected:
                 wrong.append("line %d has lines %s" % (line, numbers))
+            if any(x[1] == 0 for x in chain):
+                wrong.append("line %d has a line 0: %s" % (line, chain))
     for line, (count, size, _, _) in want.items():
         if got.pop((line, size), 0) != count:
             wrong.append("line %d has not %d blocks" % (line, count))

@@ -91,13 +91,14 @@ symbols_of() {
     return 1
 }
 
-# native NAME SCRIPT LOOP COMMAND...: native code below the lines, up to the
-# function LOOP of the interpreter. What is said of the lines is as without it.
+# native NAME SCRIPT LOOP SYMBOL COMMAND...: native code below the lines, up to
+# the function LOOP of the interpreter, which may have no symbol; SYMBOL is in
+# its file. What is said of the lines is as without it.
 native() {
-    name=$1 script=$2 loop=$3
-    shift 3
-    if ! have nm || ! have ldd || ! symbols_of "$loop" "$1"; then
-        skip "$name: native code below lines" "no nm here, or no $loop in $1"
+    name=$1 script=$2 loop=$3 symbol=$4
+    shift 4
+    if ! have nm || ! have ldd || ! symbols_of "$symbol" "$1"; then
+        skip "$name: native code below lines" "no nm here, or no $symbol in $1"
         return
     fi
     "$@" "$script" >alone 2>&1
@@ -127,12 +128,24 @@ native() {
 # --- Python -------------------------------------------------------------------
 
 # Its small objects come from mmap unless it is told otherwise.
-version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+# Before 3.11 the names of functions are not qualified.
+with_names_of() { # VERSION COMMAND...
+    unset PLAIN
+    case $1 in
+    3.9 | 3.10) export PLAIN=1 ;;
+    esac
+    shift
+    "$@"
+    unset PLAIN
+}
+version=$(version_of "$python")
 case $version in
-3.11 | 3.12 | 3.13)
-    whole python "$here/sites/lang_target.py" "$python"
+3.9 | 3.1[0-5])
+    with_names_of "$version" whole python "$here/sites/lang_target.py" "$python"
     export PYTHONMALLOC=malloc
-    others "python, all from malloc" "$here/sites/lang_target.py" "$python"
+    with_names_of "$version" others "python, all from malloc" \
+        "$here/sites/lang_target.py" "$python"
     unset PYTHONMALLOC
     cut python "$python" "$here/sites/lang_target.py"
 
@@ -144,17 +157,18 @@ def compressed(text):
     return made.compress(text)
 
 def blank(n):
-    return bytearray(n)  #= 30 70001 blank 12
+    return bytes(n)  #= 30 70033 blank 12
 
 for i in range(30):
     compressed(b"text")
     blank(70000)
 EOF
     if "$python" -c 'import zlib'; then
-        native python "$work/below.py" _PyEval_EvalFrameDefault "$python"
+        native python "$work/below.py" _PyEval_EvalFrameDefault \
+            _PyEval_EvalFrameDefault "$python"
         export PYTHONMALLOC=malloc
         native "python, all from malloc" "$work/below.py" \
-            _PyEval_EvalFrameDefault "$python"
+            _PyEval_EvalFrameDefault _PyEval_EvalFrameDefault "$python"
         unset PYTHONMALLOC
     else
         skip "python: native code below lines" "it has no zlib"
@@ -166,7 +180,7 @@ for i in range(3):
     pid = os.fork()
     if pid == 0:
         for k in range(10):
-            bytearray(70000)  #= 10 70001 <module>
+            bytes(70000)  #= 10 70033 <module>
         os._exit(0)
     os.waitpid(pid, 0)
 EOF
@@ -199,10 +213,37 @@ EOF
     ;;
 esac
 
+# Further versions that are here. One that is newer than those that are known is
+# read by the offsets that it publishes, or said to be unknown.
+for other in python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 \
+    python3.15 python3.16 python3.17; do
+    other=$("$other" -c 'import os, sys
+print(os.path.realpath(sys.executable))' 2>/dev/null) || continue
+    other_version=$(version_of "$other")
+    [ "$other_version" != "$version" ] || continue
+    case $other_version in
+    3.9 | 3.1[0-5]) ;;
+    *)
+        record_lines lang t "$other" -c 'pass'
+        if grep -q 'no lines of this Python' said; then
+            skip "python $other_version" "its lines are not known"
+            continue
+        fi
+        ;;
+    esac
+    with_names_of "$other_version" whole "python $other_version" \
+        "$here/sites/lang_target.py" "$other"
+    export PYTHONMALLOC=malloc
+    with_names_of "$other_version" others \
+        "python $other_version, all from malloc" \
+        "$here/sites/lang_target.py" "$other"
+    unset PYTHONMALLOC
+done
+
 # --- Perl ---------------------------------------------------------------------
 
 if have perl && perl -MConfig -e 'exit !($Config{usethreads} and
-    $Config{api_versionstring} =~ /^5\.(36|40)\./)' && perl -Mthreads -e 1; then
+    $Config{api_versionstring} =~ /^5\.(36|38|40|42)\./)' && perl -Mthreads -e 1; then
     whole perl "$here/sites/lang_target.pl" perl
     cut perl perl "$here/sites/lang_target.pl"
     cat >below.pl <<'EOF'
@@ -223,7 +264,8 @@ for ( 1 .. 30 ) {
 }
 EOF
     if perl -MMIME::Base64 -e 1; then
-        native perl "$work/below.pl" Perl_runops_standard "$(command -v perl)"
+        native perl "$work/below.pl" Perl_runops_standard \
+            Perl_runops_standard "$(command -v perl)"
     else
         skip "perl: native code below lines" "it has no MIME::Base64"
     fi
@@ -238,12 +280,12 @@ EOF
         END { print (in_lines > all * 0.9) }' >share
     is "perl: what the parser allocates has its line" "$(cat share)" 1
 else
-    skip "perl" "no perl 5.36 or 5.40 with threads"
+    skip "perl" "no perl 5.36 to 5.42 with threads"
 fi
 
 # --- Ruby ---------------------------------------------------------------------
 
-if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.", "3.3.")'; then
+if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.", "3.2.", "3.3.", "3.4.")'; then
     whole ruby "$here/sites/lang_target.rb" ruby
     for how in "--yjit --yjit-call-threshold=1" \
         "--mjit --mjit-min-calls=2 --mjit-wait"; do
@@ -273,12 +315,13 @@ end
 end
 EOF
     if ruby -rzlib -e 1; then
-        native ruby "$work/below.rb" rb_vm_exec "$(command -v ruby)"
+        native ruby "$work/below.rb" rb_vm_exec rb_iseq_line_no \
+            "$(command -v ruby)"
     else
         skip "ruby: native code below lines" "it has no zlib"
     fi
 else
-    skip "ruby" "no ruby 3.1 or 3.3"
+    skip "ruby" "no ruby 3.1 to 3.4"
 fi
 
 # --- Without an interpreter, and with one that is not known -------------------
@@ -299,7 +342,7 @@ cat >odd.c <<'EOF'
 #include <stdlib.h>
 const unsigned long Py_Version = 0x03630000;
 char _PyRuntime[4096] = "nothing that anyone knows";
-char PyCode_Type[64];
+char PyCode_Type[64], PyUnicode_Type[64], PyBytes_Type[64];
 void *PyGILState_GetThisThreadState(void) { abort(); }
 void *PyThreadState_GetUnchecked(void) { abort(); }
 int main(void) { return malloc(10) == NULL; }
@@ -313,6 +356,37 @@ if have cc && cc -rdynamic -o odd odd.c 2>/dev/null; then
     like "and in the trace" got 'an interpreter is not known: .*Python'
 else
     skip "an unknown version" "no compiler"
+fi
+
+# One of a known version, whose thread state leads nowhere.
+cat >liar.c <<'EOF'
+#include <stdint.h>
+#include <stdlib.h>
+const unsigned long Py_Version = 0x030B0700;
+char _PyRuntime[64];
+uintptr_t PyCode_Type[8] = {[4] = 184}, PyUnicode_Type[8] = {[4] = 80},
+          PyBytes_Type[8] = {[4] = 33};
+static uintptr_t state[16] = {[7] = 8};
+void *PyGILState_GetThisThreadState(void) { return state; }
+void *_PyThreadState_UncheckedGet(void) { return state; }
+int main(void) {
+    for (int i = 0; i < 3; i++) {
+        void *p = malloc(70000);
+        __asm__ volatile("" : : "r"(p) : "memory");
+        free(p);
+    }
+    return 0;
+}
+EOF
+if have cc && cc -rdynamic -o liar liar.c 2>/dev/null; then
+    record_lines lang t ./liar
+    is "another structure is left alone" "$got" 0
+    is "and said once, too" "$(cat said)" \
+        "tcmalloc: the sites have no lines of this Python, whose structures are not those of its version"
+    "$malloc_trace" report --columns t >columns
+    like "its allocations have their callers" columns ' 3 main '
+else
+    skip "another structure" "no compiler"
 fi
 
 # A recording that ends, and another that begins, while lines are looked for.

@@ -18,6 +18,10 @@ $CC -O1 -rdynamic -o late "$here/sites/lang_late_target.c" -ldl -lpthread || exi
 # The libraries of the interpreters that are here.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 python_so=libpython$version.so.1.0
+# Before 3.11 the names of functions are not qualified.
+case $version in
+3.9 | 3.10) export PLAIN=1 ;;
+esac
 version=$(! have perl || perl -MConfig -e 'print "$Config{PERL_REVISION}.$Config{PERL_VERSION}"')
 perl_so=libperl.so.${version:-5.36}
 version=$(! have ruby || ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
@@ -67,10 +71,10 @@ export PYTHONMALLOC=malloc
 loaded python "$python_so" "$here/sites/lang_target.py"
 unset PYTHONMALLOC
 loaded perl "$perl_so" "$here/sites/lang_target.pl"
-# It is not known which function of Ruby 3.3 runs its code.
+# It is not known which function of Ruby 3.3 and later runs its code.
 ruby_lines=1
 case $ruby_so in
-*3.1)
+*3.[12])
     loaded ruby "$ruby_so" "$here/sites/lang_target.rb"
     ;;
 *)
@@ -94,7 +98,7 @@ esac
 cat >both.py <<'EOF'
 import ctypes, sys
 def plain(n):
-    return bytearray(n)  #= 20 70001 plain 6
+    return bytes(n)  #= 20 70033 plain 6
 def loop():
     for i in range(10):
         plain(70000)
@@ -198,7 +202,7 @@ linked "all linked" 1 $ruby_lines -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
 
 cat >rounds.py <<'EOF'
 def plain(n):
-    return bytearray(n)  #= 1 70001 plain 5
+    return bytes(n)  #= 1 70033 plain 5
 def loop():
     for i in range(1):
         plain(70000)
@@ -229,7 +233,7 @@ cat >odd.c <<'EOF'
 #include <stdlib.h>
 const unsigned long Py_Version = 0x03630000;
 char _PyRuntime[4096] = "nothing that anyone knows";
-char PyCode_Type[64];
+char PyCode_Type[64], PyUnicode_Type[64], PyBytes_Type[64];
 void *PyGILState_GetThisThreadState(void) { abort(); }
 void *PyThreadState_GetUnchecked(void) { abort(); }
 void _PyEval_EvalFrameDefault(void) { abort(); }

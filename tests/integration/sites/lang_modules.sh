@@ -45,7 +45,7 @@ fi
 
 # --- Ruby ---------------------------------------------------------------------
 
-if have ruby && ruby -rfiddle -e 'exit RUBY_VERSION.start_with?("3.1.", "3.3.")'; then
+if have ruby && ruby -rfiddle -e 'exit RUBY_VERSION.start_with?("3.1.", "3.2.", "3.3.", "3.4.")'; then
     cat >control.rb <<'EOF'
 require "malloc_trace"
 require "stringio"
@@ -121,6 +121,6 @@ EOF
     is "ruby: without the library nothing happens" "$(cat "$out" "$err")" \
         "[false, false, false, nil, nil, nil]"
 else
-    skip "ruby" "no ruby 3.1 or 3.3 with fiddle"
+    skip "ruby" "no ruby 3.1 to 3.4 with fiddle"
 fi
 tap_end

@@ -16,7 +16,10 @@
 #include <string.h>
 
 const unsigned long Py_Version = 0x030B0700;
-char _PyRuntime[64], PyCode_Type[64];
+char _PyRuntime[64];
+/* Types: the fifth word is the size of instances. */
+uintptr_t PyCode_Type[8] = {[4] = 184}, PyUnicode_Type[8] = {[4] = 80},
+          PyBytes_Type[8] = {[4] = 33};
 void *PyGILState_GetThisThreadState(void);
 void *_PyThreadState_UncheckedGet(void);
 
@@ -37,6 +40,8 @@ static void put(char *at, uintptr_t value) {
 }
 
 static void make(void) {
+    put(text + 8, (uintptr_t)PyUnicode_Type);
+    put(table + 8, (uintptr_t)PyBytes_Type);
     put(text + 16, 4);
     put(text + 24, 77);
     put(text + 32, 1 << 2 | 1 << 5 | 1 << 6);

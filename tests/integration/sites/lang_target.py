@@ -8,7 +8,7 @@ import threading
 
 
 def plain(n):
-    return bytearray(n)  #= 40 70001 plain 20 17 25
+    return bytes(n)  #= 40 70033 plain 20 17 25
 
 
 class Box:
@@ -27,7 +27,7 @@ def boxes():
 
 def generated(n):
     for _ in range(n):
-        yield bytearray(71000)  #= 30 71001 generated
+        yield bytes(71000)  #= 30 71033 generated
 
 
 def generators():
@@ -38,12 +38,12 @@ def generators():
 
 def thrower(depth):
     if depth == 0:
-        bytearray(72000)  #= 500 72001 thrower 44 44 44
+        bytes(72000)  #= 500 72033 thrower 44 44 44
         raise ValueError
     try:
         thrower(depth - 1)
     finally:
-        bytearray(73000)  #= 1500 73001 thrower
+        bytes(73000)  #= 1500 73033 thrower
 
 
 def exceptions():
@@ -51,33 +51,33 @@ def exceptions():
         try:
             thrower(3)
         except ValueError:
-            bytearray(74000)  #= 500 74001 exceptions
+            bytes(74000)  #= 500 74033 exceptions
 
 
 def evaluated():
     # Code at the addresses of code that is gone: other lines, other files.
     for i in range(300):
-        text = "\n" * (i % 7) + "bytearray(%d)" % (200000 + i)
+        text = "\n" * (i % 7) + "bytes(%d)" % (200000 + i)
         name = "made_%d.py" % (i % 10)
         exec(compile(text, name, "exec"), {})
-        print("made", name, 1 + i % 7, "<module>", 200001 + i)
+        print("made", name, 1 + i % 7, "<module>", 200033 + i)
         name = "f%d" % (i % 3)
         space = {}
-        exec("def %s():\n%s return bytearray(%d)\n" %
+        exec("def %s():\n%s return bytes(%d)\n" %
              (name, "\n" * (i % 5), 300000 + i), space)
         space[name]()
-        print("made <string>", 2 + i % 5, name, 300001 + i)
+        print("made <string>", 2 + i % 5, name, 300033 + i)
 
 
 def deep(n):
     if n == 0:
-        return bytearray(75000)  #= 1 75001 deep 75 75 75
+        return bytes(75000)  #= 1 75033 deep 75 75 75
     return deep(n - 1)
 
 
 class Late:
     def __del__(self):
-        bytearray(76000)  #= 101 76001 Late.__del__
+        bytes(76000)  #= 101 76033 Late.__del__
 
 
 def late():
@@ -91,7 +91,7 @@ def late():
 async def awaited(n):
     for _ in range(n):
         await asyncio.sleep(0)
-        bytearray(77000)  #= 60 77001 awaited
+        bytes(77000)  #= 60 77033 awaited
 
 
 async def tasks():
@@ -100,7 +100,26 @@ async def tasks():
 
 def in_thread():
     for _ in range(1000):
-        bytearray(78000)  #= 8000 78001 in_thread
+        bytes(78000)  #= 8000 78033 in_thread
+
+
+class Made:
+    def __init__(self, n):
+        self.block = bytes(n)  #= 2000 79033 Made.__init__ 113
+
+
+def made():
+    for _ in range(2000):
+        Made(79000)
+
+
+def naïve(n):
+    return bytes(n)  #= 10 80033 naïve 122
+
+
+def names():
+    for _ in range(10):
+        naïve(80000)
 
 
 def threads():
@@ -118,6 +137,8 @@ evaluated()
 deep(200)
 late()
 asyncio.run(tasks())
+made()
+names()
 threads()
 at_end = Late()
 print("done", len(sys.argv))

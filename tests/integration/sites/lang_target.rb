@@ -28,20 +28,23 @@ def exceptions
   end
 end
 
+# Ruby 3.4 labels code of eval so, and makes the label of a backtrace anew.
+LABEL = RUBY_VERSION < "3.4" ? "block_in_evaluated" : "<compiled>"
+
 # Code at the addresses of code that is gone: other lines, other files.
 def evaluated
   300.times do |i|
     file = "made_#{i % 10}.rb"
     line = 1 + i % 7
     eval("'x' * #{200_000 + i}", nil, file, line)
-    puts "made #{file} #{line} block_in_evaluated #{200_001 + i}"
+    puts "made #{file} #{line} #{LABEL} #{200_001 + i}"
     GC.start if i % 50 == 0
   end
 end
 
 def deep(n)
   return deep(n - 1) if n != 0
-  "x" * 75_000  #= 1 75001 deep 43 43 43
+  "x" * 75_000  #= 1 75001 deep 46 46 46
 end
 
 def fibers
