@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Comments and documents name no source file that does not exist, and link to
-# no document that does not; the picture in architecture.md is the tree.
+# no document or section that does not; the picture in architecture.md is the
+# tree.
 . "$top_srcdir/tests/lib/lint.sh"
 
 documents() {
@@ -34,6 +35,24 @@ dead_links() {
     done
 }
 
+# anchors FILE: the names by which links reach its headings.
+anchors() {
+    sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' |
+        sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+dead_anchors() {
+    for file in $(documents); do
+        sed 's/`[^`]*`//g' "$tree/$file" | grep -oE '\]\([^):#]*#[^)]+' |
+            sed 's/^](//' | sort -u | while IFS='#' read -r link anchor; do
+            target=$tree/$(dirname "$file")/$link
+            [ -n "$link" ] || target=$tree/$file
+            [ ! -e "$target" ] || anchors "$target" | grep -qxF -e "$anchor" ||
+                echo "$file: $link#$anchor"
+        done
+    done
+}
+
 # The folders with sources, each with the last part of its name in the picture.
 drawn() {
     sed -n '/^    src\/base  /,/^$/p' "$top_srcdir/doc/architecture.md"
@@ -52,6 +71,9 @@ undrawn_folders() {
 
 clean dead_sources "files that are named exist"
 clean dead_links "links of documents lead somewhere"
+clean dead_anchors "links to sections, too"
+catches dead_anchors "a link to no section" doc/planted.md \
+    '[there](#the-section-that-is-not)'
 catches dead_sources "a name of no file" src/base/planted.c \
     '/* see core/no_such_file.h */'
 clean undrawn_folders "architecture.md draws each folder"
