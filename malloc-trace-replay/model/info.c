@@ -46,6 +46,13 @@ void info_free(struct info_file *f) {
 
 /* --- Sums ----------------------------------------------------------------- */
 
+bool info_has_times(const struct info_file *f) {
+    for (size_t i = 0; i < f->threads.ids.count; i++)
+        if (f->threads.thread[i].last_ns != 0)
+            return true;
+    return false;
+}
+
 uint64_t info_event_count(const struct info_file *f) {
     uint64_t n = 0;
     if (f->kind == INFO_PROCESSED) {

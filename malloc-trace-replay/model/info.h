@@ -178,6 +178,9 @@ static inline bool info_is_stripped(const struct info_file *f) {
 void info_problem(struct info_file *f, int status, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 
+/* Tells whether the operations of a processed trace have times. */
+bool info_has_times(const struct info_file *f);
+
 /* Returns the number of calls of the malloc family, failed ones included. */
 uint64_t info_event_count(const struct info_file *f);
 /* Returns a bound of the peak of live bytes of a raw trace. */

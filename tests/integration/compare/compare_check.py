@@ -77,9 +77,19 @@ def keys(comparison):
         has(who["name"], who, {
             "name": str, "library": str, "version": str, "environment": list,
             "ok": bool, "why": (str, none), "runs": int,
+            "user_ns_per_op": (int, float, none),
+            "system_ns_per_op": (int, float, none),
+            "differs_by_system_time": bool, "spread_is_system_time": bool,
+            "gb_hours": (int, float, none), "own_clock": (str, none),
         })
         expect("why of " + who["name"], who["why"] is None, who["ok"])
         expect("environment", all("=" in e for e in who["environment"]), True)
+    for t in comparison["traces"]:
+        has(t["name"], t, {
+            "name": str, "ops": int, "threads": int, "mode": str, "clock": str,
+            "recorded_ns": (int, float, none),
+            "malloc_percent": (int, float, none),
+        })
     for v in comparison["verdicts"]:
         has("a verdict", v, {
             "contestant": str, "metric": str, "ratio": (int, float, none),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recommendation of a comparison: figures made up with a known truth, for
- * each rule, and random ones for what always holds.
+ * The recommendation of a comparison, and what it stands on: figures made up
+ * with a known truth, for each rule, and random ones for what always holds.
  */
 #include "cmd/malloc_trace/compare/compare_recommend.h"
 
@@ -226,7 +226,146 @@ static void test_none(void) {
     comparison_free(&c);
 }
 
+/* --- Peaks of different moments ------------------------------------------- */
+
+enum { MOMENTS = 3 };
+
+/* The course of contestant I: its replay's memory, and in the first one that of
+   the program beside it, as ratios to PEAK_BYTES. */
+static void put_course(size_t i, const double rss[MOMENTS],
+                       const double program[MOMENTS]) {
+    struct compare_course *course = &c.course[i];
+    course->count = MOMENTS;
+    course->moment = calloc(MOMENTS, sizeof(*course->moment));
+    for (size_t k = 0; course->moment != NULL && k < MOMENTS; k++)
+        course->moment[k] = (struct compare_moment){
+            .ns = 1e9 * (double)(k + 1),
+            .rss_bytes = PEAK_BYTES * rss[k],
+            .program_bytes = program == NULL ? NAN : PEAK_BYTES * program[k]};
+}
+
+/* The heap is largest first, the program's other memory last: a heap that has
+   shrunk by then makes a smaller program, although both peaks are equal. */
+static void test_peaks(bool with_program) {
+    const double stays[] = {1, 1, 1}, shrinks[] = {1, 0.6, 0.2},
+                 program[] = {0.1, NAN, 1};
+    struct compare_effect e;
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 1, 1, 0.01);
+    if (with_program) { /* it has 0.5 that no sample shows */
+        put_program(0, 0.2, 1, 2.5, 0.01);
+        put_program(1, 0.2, 1, 1.7, 0.01);
+    }
+    put_course(0, stays, program);
+    put_course(1, shrinks, NULL);
+    double want = with_program ? 1.7 / 2.5 : 1.2 / 2;
+    bool good = compare_verdict_prepare(&c) &&
+                compare_effect_of(&c, 1, 0, COMPARE_MEMORY, &e);
+    tap_diag("%g", e.predicted.ratio);
+    tap_ok(good && fabs(e.predicted.ratio - want) < 0.01,
+           "the peak of heap and program is predicted%s",
+           with_program ? ", with what samples lack" : "");
+    tap_ok(e.predicted.has_interval && e.predicted.low <= e.predicted.ratio &&
+               e.predicted.high >= e.predicted.ratio,
+           "with an interval");
+    comparison_free(&c);
+}
+
+static void test_peaks_unsampled(void) {
+    const double rss[] = {1, 0.5, 0.2};
+    struct compare_effect e;
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 1, 0.5, 0.01);
+    put_program(0, 0.2, 1, 2, 0.01);
+    put_program(1, 0.2, 1, 1.5, 0.01);
+    put_course(0, rss, NULL);
+    put_course(1, rss, NULL);
+    tap_ok(compare_verdict_prepare(&c) &&
+               compare_effect_of(&c, 1, 0, COMPARE_MEMORY, &e) &&
+               fabs(e.predicted.ratio - 0.75) < 0.01,
+           "without samples the program's other memory is the same always");
+    comparison_free(&c);
+}
+
+/* --- System time ---------------------------------------------------------- */
+
+/* Makes SYSTEM ns of the time of an operation of contestant I system time, in
+   ROUND, or in all (0). */
+static void put_system(size_t i, size_t round, double system) {
+    for (size_t k = 1; k <= c.rounds; k++)
+        if (round == 0 || k == round)
+            comparison_run(&c, k, 0, i)->system_ns = system;
+}
+
+static bool is_cause(bool of_difference, bool of_spread) {
+    struct compare_system_cause why;
+    return compare_verdict_prepare(&c) &&
+           compare_verdict_system_cause(&c, 1, &why) &&
+           why.of_difference == of_difference && why.of_spread == of_spread;
+}
+
+static void test_system_time(void) {
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 3, 1, 0.01);
+    put_system(0, 0, 0.1 * TIME_NS);
+    put_system(1, 0, 1.9 * TIME_NS);
+    c.trace[0].ops = 1000000;
+    tap_ok(is_cause(true, false), "a difference that is system time");
+    put_system(1, 0, 0.5 * TIME_NS);
+    tap_ok(is_cause(false, false), "and one that is not");
+    put_system(1, 0, 1.9 * TIME_NS);
+    c.trace[0].ops = 1000;
+    tap_ok(is_cause(false, false), "nor one that no sample shows");
+    c.trace[0].ops = 1000000;
+    put_system(1, 0, NAN);
+    tap_ok(is_cause(false, false), "or that is unknown");
+    comparison_free(&c);
+
+    begin(2, 12);
+    put(0, 1, 1, 0.01);
+    put(1, 1, 1, 0.01);
+    c.trace[0].ops = 1000000;
+    comparison_run(&c, 5, 0, 1)->value[METRIC_TIME] = 20 * TIME_NS;
+    put_system(1, 5, 19 * TIME_NS);
+    tap_ok(is_cause(false, true), "a round that took long by system time");
+    put_system(1, 5, 2 * TIME_NS);
+    tap_ok(is_cause(false, false), "and one by time of its own");
+    comparison_free(&c);
+}
+
 /* --- Chance --------------------------------------------------------------- */
+
+/* All intervals of runs of the program hold together, of however many
+   contestants. */
+static void test_program_intervals(void) {
+    unsigned wrong = 0, comparisons = 300;
+    size_t n = 7;
+    for (unsigned k = 0; k < comparisons; k++) {
+        bool good = true;
+        begin(n, 12);
+        for (size_t i = 0; i < n; i++) {
+            put(i, 1, 1, 0.1);
+            put_program(i, 0.9, 1, 10, 0.1);
+        }
+        good = compare_verdict_prepare(&c);
+        for (size_t i = 1; i < n; i++)
+            for (int q = 0; good && q < COMPARE_QUANTITIES; q++) {
+                struct compare_effect e;
+                good =
+                    compare_effect_of(&c, i, 0, (enum compare_quantity)q, &e) &&
+                    e.measured.has_interval && e.measured.low <= 1 &&
+                    e.measured.high >= 1;
+            }
+        wrong += !good;
+        comparison_free(&c);
+    }
+    tap_diag("%u of %u", wrong, comparisons);
+    tap_ok(wrong <= comparisons / 20,
+           "intervals of runs of the program hold together");
+}
 
 /* Equals under three names: at most one in 20 comparisons may recommend one. */
 static void test_equals(bool with_program) {
@@ -289,6 +428,11 @@ int main(void) {
     test_unknown_share();
     test_program();
     test_none();
+    test_peaks(false);
+    test_peaks(true);
+    test_peaks_unsampled();
+    test_system_time();
+    test_program_intervals();
     test_equals(false);
     test_equals(true);
     test_random();

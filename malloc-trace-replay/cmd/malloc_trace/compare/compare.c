@@ -97,6 +97,7 @@ static size_t add_rows(struct tool_opt *opts, size_t count,
 static size_t add_common_options(struct request *o, struct tool_opt *opts,
                                  size_t count) {
     static const char *const threads[] = {"none", "real", "switch", NULL};
+    static const char *const clocks[] = {"real", "recorded", NULL};
     const struct tool_opt rows[] = {
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
@@ -139,6 +140,14 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
          .value = "X",
          .help = "passed to replay",
          .text = &o->c.speed},
+        {.name = "clock",
+         .rare = true,
+         .value = "CLOCK",
+         .help = "time that allocators see: recorded, that of the recorded "
+                 "run, or real, that of the replay. Default: recorded for "
+                 "traces with times",
+         .text = &o->c.clock,
+         .words = clocks},
         {.name = "margin",
          .rare = true,
          .value = "P%",
@@ -377,6 +386,12 @@ static bool parse_request(struct request *o, int argc, char **argv,
                                                : "--against");
         return false;
     }
+    if (o->c.clock != NULL && strcmp(o->c.clock, "recorded") == 0 &&
+        o->c.speed != NULL) {
+        (void)tool_usage_error("--clock=recorded runs at full speed: it is not "
+                               "for --speed");
+        return false;
+    }
     if (o->budget_strict && !o->has_budget) {
         (void)tool_usage_error("--budget-strict needs --budget");
         return false;
@@ -534,8 +549,7 @@ static bool gather_traces(struct request *o, const char *folder,
                 !compare_traces_add(&o->c, o->operand[i], sorted))
                 return false;
     }
-    compare_traces_set_modes(&o->c);
-    return true;
+    return compare_traces_set_modes(&o->c);
 }
 
 static int write_reports(struct request *o, int status) {

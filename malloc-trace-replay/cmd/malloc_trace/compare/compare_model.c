@@ -39,6 +39,20 @@ enum compare_metric compare_metric_find(const char *name, size_t length) {
     return METRICS;
 }
 
+bool comparison_is_clocked(const struct comparison *c) {
+    for (size_t t = 0; t < c->traces; t++)
+        if (!c->trace[t].clock)
+            return false;
+    return c->traces != 0;
+}
+
+const char *comparison_metric_title(const struct comparison *c,
+                                    enum compare_metric m) {
+    return m == METRIC_AVG_RSS && comparison_is_clocked(c)
+               ? "mean resident memory over recorded time"
+               : compare_metric[m].title;
+}
+
 static bool out_of_memory(void) {
     tool_error("out of memory");
     return false;
@@ -48,11 +62,12 @@ bool comparison_make_room(struct comparison *c, size_t rounds) {
     size_t n = c->contestants.count, a_round = n * c->traces;
     if (c->version == NULL) {
         c->version = calloc(n, sizeof(*c->version));
+        c->own_clock = calloc(n, sizeof(*c->own_clock));
         c->latency = calloc(n, sizeof(*c->latency));
         c->latencies = calloc(n, sizeof(*c->latencies));
         c->course = calloc(n, sizeof(*c->course));
-        if (c->version == NULL || c->latency == NULL || c->latencies == NULL ||
-            c->course == NULL)
+        if (c->version == NULL || c->own_clock == NULL || c->latency == NULL ||
+            c->latencies == NULL || c->course == NULL)
             return out_of_memory();
     }
     size_t before = c->run == NULL ? 0 : c->rounds + 1;
@@ -85,7 +100,7 @@ bool comparison_add_trace(struct comparison *c, const char *path,
         return out_of_memory();
     struct compare_trace *t = &c->trace[c->traces];
     memset(t, 0, sizeof(*t));
-    t->recorded_cpu_ns = NAN;
+    t->recorded_cpu_ns = t->recorded_ns = NAN;
     t->path = strdup(path);
     t->name = strdup(name);
     t->number = c->traces;
@@ -113,6 +128,7 @@ void comparison_free(struct comparison *c) {
     free(c->trace);
     free(c->run);
     free(c->version);
+    free(c->own_clock);
     free(c->latency);
     free(c->latencies);
     free(c->course);
@@ -130,7 +146,8 @@ static bool run_is_consistent(const struct compare_run *run, bool warms_up) {
         if (!isnan(run->value[m]) &&
             !(run->value[m] >= 0 && run->value[m] <= COMPARE_MOST_FIGURE))
             return false;
-    return isnan(run->own_ns) || run->own_ns >= 0;
+    return (isnan(run->own_ns) || run->own_ns >= 0) &&
+           (isnan(run->system_ns) || run->system_ns >= 0);
 }
 
 bool comparison_is_consistent(const struct comparison *c) {

@@ -53,7 +53,8 @@ struct compare_run {
     bool failed; /* it was made and gave no figures */
     bool good;   /* its figures count: it is not of round 0 */
     double value[METRICS];
-    double own_ns; /* the replayer's own share of METRIC_TIME */
+    double own_ns;    /* the replayer's own share of METRIC_TIME */
+    double system_ns; /* part of METRIC_TIME that is system time */
 };
 
 enum { COMPARE_QUANTILES = 6 }; /* p50 p90 p99 p99.9 p99.99 max */
@@ -63,6 +64,9 @@ extern const char *const compare_quantile_key[COMPARE_QUANTILES];
 struct compare_moment {
     double ns; /* recorded time */
     double live_bytes, rss_bytes;
+    /* of the recorded program, beside its heap; below 0 where more of the heap
+       was not resident; NAN: no sample was taken here */
+    double program_bytes;
 };
 struct compare_course {
     struct compare_moment *moment;
@@ -75,9 +79,19 @@ struct compare_trace {
     size_t number; /* in its plan */
     uint64_t ops, threads;
     const char *mode;       /* of replay --threads */
+    bool has_times;         /* operations have times */
+    bool clock;             /* replayed with --clock=recorded */
+    double recorded_ns;     /* time of the recorded run; NAN: unknown */
     double recorded_cpu_ns; /* processor time of the recorded program, under
                                this project's library; NAN: unknown */
     double own_ns; /* the replayer's own share of the time an operation takes */
+};
+
+/* Figures of the program itself that are compared. */
+enum compare_quantity {
+    COMPARE_CPU,    /* processor time */
+    COMPARE_MEMORY, /* peak of resident memory */
+    COMPARE_QUANTITIES
 };
 
 /* Figures of one run of the program itself. */
@@ -85,6 +99,7 @@ struct compare_program {
     bool failed; /* the run was made and gave no figures */
     bool good;   /* it has figures */
     double cpu_ns, peak_rss_bytes;
+    double system_ns; /* part of cpu_ns */
 };
 
 /* --- The comparison ------------------------------------------------------- */
@@ -98,6 +113,9 @@ struct comparison {
     size_t made;   /* complete rounds so far, without round 0 */
     struct compare_run *run;
     char (*version)[96]; /* of each contestant's library */
+    /* of each contestant: which other clock than the recorded one it reads; "":
+       none */
+    char (*own_clock)[128];
     /* of each contestant: sums over its runs of trace 0, and their number */
     double (*latency)[COMPARE_QUANTILES];
     uint64_t *latencies;
@@ -105,9 +123,12 @@ struct comparison {
     struct compare_program *program; /* [round * contestants + contestant] */
     double margin;                   /* 0.02: differences below are small */
     double confidence;               /* of all intervals together */
-    /* chance that one interval misses, from compare_verdict_prepare */
-    double alpha;
+    /* chances that one interval misses, of the replays and of runs of the
+       program, from compare_verdict_prepare */
+    double alpha, program_alpha;
     const char *threads, *touch, *speed; /* for replay; NULL: its default */
+    const char *clock; /* "real" or "recorded"; NULL: recorded where that can
+                          be */
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
@@ -137,6 +158,14 @@ comparison_program(const struct comparison *c, size_t round,
     TCM_ASSERT(round <= c->rounds && contestant < c->contestants.count);
     return &c->program[round * c->contestants.count + contestant];
 }
+
+/* Tells whether all traces are replayed with the recorded clock. */
+bool comparison_is_clocked(const struct comparison *c);
+
+/* Title of a metric in C: means are over recorded time, or over that of the
+   replay. */
+const char *comparison_metric_title(const struct comparison *c,
+                                    enum compare_metric m);
 
 /* Makes room for ROUNDS rounds, once contestants and traces are complete; may
    be called again with more. false: out of memory, a message was printed. */

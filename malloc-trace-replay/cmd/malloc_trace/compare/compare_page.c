@@ -98,6 +98,24 @@ static void put_key(struct compare_page *h) {
 
 /* --- The table ------------------------------------------------------------ */
 
+/* Puts what stands beside a figure: the system's part of a time, and memory
+   times time. */
+static void put_beside(struct compare_page *h, size_t i,
+                       enum compare_metric m) {
+    struct compare_time_parts parts;
+    char text[32] = "";
+    bool is_time = m == METRIC_TIME;
+    if (is_time && compare_verdict_parts(h->c, i, &parts) && parts.known)
+        compare_figure_text(text, m, parts.system);
+    else if (m == METRIC_AVG_RSS)
+        compare_gb_hours_text(h->c, i, text);
+    if (text[0] == '\0')
+        return;
+    page_put(h->page, is_time ? " <small>system time: " : " <small>");
+    page_text(h->page, text);
+    page_put(h->page, "</small>");
+}
+
 static void put_row(struct compare_page *h, size_t i, enum compare_metric m) {
     const struct compare_verdict *v = &h->sheet.verdict[i][m];
     struct page_writer *p = h->page;
@@ -119,6 +137,7 @@ static void put_row(struct compare_page *h, size_t i, enum compare_metric m) {
         page_putf(
             p, " <small>a difference of %.1f %% would have been shown</small>",
             100 * v->smallest);
+    put_beside(h, i, m);
     page_put(p, "</td></tr>\n");
 }
 
@@ -140,11 +159,11 @@ static void put_table(struct compare_page *h) {
               100 * h->c->confidence, 100 * h->c->margin);
     for (int m = 0; m < METRICS; m++) {
         if (h->sheet.ranked == 0 ||
-            !h->sheet.verdict[h->sheet.order[0]][m].measured)
+            !h->sheet.verdict[h->c->baseline][m].measured)
             continue;
         page_put(p, "<tbody><tr class=\"part\"><th colspan=\"4\" "
                     "scope=\"rowgroup\">");
-        page_text(p, compare_metric[m].title);
+        page_text(p, comparison_metric_title(h->c, (enum compare_metric)m));
         page_putf(p, " <small>%s</small></th></tr>\n", compare_metric[m].key);
         for (size_t k = 0; k < h->sheet.ranked; k++)
             put_row(h, h->sheet.order[k], (enum compare_metric)m);
@@ -262,8 +281,13 @@ static void put_notes(struct compare_page *h) {
         page_put(p, "</pre>\n");
     }
     page_put(p, "</section>\n");
+    char text[400];
+    bool own_clocks = false;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        own_clocks = own_clocks || compare_note_own_clock(c, i, text);
     if (c->disturbances.count == 0 && c->unlike == 0 &&
-        c->program_skipped == NULL && compare_note(c) == NULL)
+        c->program_skipped == NULL && compare_note(c, text) == NULL &&
+        !own_clocks)
         return;
     page_put(p, "<section class=\"card\">\n<h2>What to bear in mind</h2>\n"
                 "<ul class=\"plain\">\n");
@@ -283,8 +307,11 @@ static void put_notes(struct compare_page *h) {
         page_text(p, c->program_skipped);
         page_put(p, ".</li>\n");
     }
-    if (compare_note(c) != NULL)
-        page_element(p, "li", compare_note(c));
+    if (compare_note(c, text) != NULL)
+        page_element(p, "li", compare_note(c, text));
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (compare_note_own_clock(c, i, text))
+            page_element(p, "li", text);
     page_put(p, "</ul>\n</section>\n");
 }
 

@@ -544,6 +544,7 @@ static bool write_plan(const struct comparison *c, const char *dir) {
         tool_json_string(&j, "name", c->trace[i].name);
         tool_json_string(&j, "path", c->trace[i].path);
         tool_json_string(&j, "mode", c->trace[i].mode);
+        tool_json_string(&j, "clock", c->trace[i].clock ? "recorded" : "real");
         tool_json_end_object(&j);
     }
     tool_json_end_array(&j);
@@ -634,6 +635,8 @@ static bool take_plan(struct comparison *c, const struct tool_json_value *root,
         c->trace[i].mode = strcmp(mode, "real") == 0     ? "real"
                            : strcmp(mode, "switch") == 0 ? "switch"
                                                          : "none";
+        c->trace[i].clock =
+            strcmp(compare_json_text(t, "clock"), "recorded") == 0;
     }
     c->baseline = compare_contestants_find(&c->contestants,
                                            compare_json_text(root, "baseline"));
@@ -928,6 +931,7 @@ static bool merge_plan(struct comparison *c, struct merge_part *part) {
         if (!comparison_add_trace(c, from->path, from->name))
             return false;
         c->trace[c->traces - 1].mode = from->mode;
+        c->trace[c->traces - 1].clock = from->clock;
         c->trace[c->traces - 1].number = i;
     }
     TCM_ASSERT(c->traces == part->first + plan->traces);

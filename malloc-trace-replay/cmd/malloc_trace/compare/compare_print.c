@@ -124,6 +124,71 @@ static void print_price(const struct comparison *c,
     }
 }
 
+/* Prints whose time differs by system time, from the baseline's or from round
+   to round. */
+static bool print_system_time(const struct comparison *c,
+                              const struct compare_sheet *s, FILE *out) {
+    const char *base =
+        compare_contestant_shown(&c->contestants.list[c->baseline]);
+    for (size_t k = 0; k < s->ranked; k++) {
+        struct compare_system_cause why;
+        size_t i = s->order[k];
+        const char *name = compare_contestant_shown(&c->contestants.list[i]);
+        if (!compare_verdict_system_cause(c, i, &why))
+            return false;
+        if (why.of_difference)
+            fprintf(out,
+                    "%s's time differs from %s's by system time, as of page "
+                    "faults: %.1f of %.1f ns an operation, beside %.1f of "
+                    "%.1f.\n",
+                    name, base, why.own.system, why.own.time, why.base.system,
+                    why.base.time);
+        if (why.of_spread)
+            fprintf(out,
+                    "%s's rounds differ by system time: %.1f of %.1f ns an "
+                    "operation in one, %.1f of %.1f in another.\n",
+                    name, why.own.least_system, why.own.least,
+                    why.own.most_system, why.own.most);
+    }
+    return true;
+}
+
+/* Difference in huge pages that matters, as a part of the peak. */
+#define HUGE_DIFFERENCE 0.1
+
+/* Prints the huge pages of all where they differ much: a program's own accesses
+   are cheaper there, and a replay has few of them. */
+static void print_huge_pages(const struct comparison *c,
+                             const struct compare_sheet *s, FILE *out) {
+    const struct compare_verdict(*all)[METRICS] = s->verdict;
+    bool differs = false;
+    char figure[32];
+    for (size_t k = 0; k < s->ranked; k++) {
+        size_t i = s->order[k];
+        const struct compare_verdict *huge = &all[i][METRIC_HUGE];
+        const struct compare_verdict *peak = &all[i][METRIC_PEAK_RSS];
+        differs = differs || (huge->measured && peak->measured &&
+                              fabs(huge->typical - huge->baseline) >
+                                  HUGE_DIFFERENCE * peak->baseline);
+    }
+    const char *between = "Huge pages differ, and with them the program's own "
+                          "accesses: ";
+    for (size_t k = 0; differs && k < s->ranked; k++) {
+        size_t i = s->order[k];
+        const struct compare_verdict *huge = &all[i][METRIC_HUGE];
+        if (!huge->measured)
+            continue;
+        /* figures below this stand for none */
+        bool none = huge->typical <= compare_metric[METRIC_HUGE].least;
+        fprintf(out, "%s%s %s", between,
+                compare_contestant_shown(&c->contestants.list[i]),
+                none ? "none"
+                     : compare_figure_text(figure, METRIC_HUGE, huge->typical));
+        between = ", ";
+    }
+    fputs(differs ? ".\n" : "", out);
+}
+
 /* Prints malloc's share of the program's time: an allocator that takes twice as
    long matters little where that share is one per cent. */
 static void print_share(const struct comparison *c,
@@ -164,7 +229,8 @@ static bool print_words(const struct comparison *c,
     print_best_of(c, s, METRIC_PEAK_RSS, "needs least memory at its peak",
                   "need less memory at its peak", out);
     print_share(c, s, out);
-    return true;
+    print_huge_pages(c, s, out);
+    return print_system_time(c, s, out);
 }
 
 bool compare_print_words(const struct comparison *c, FILE *out) {
@@ -197,13 +263,22 @@ const char *compare_ratio_text(char text[16], double ratio) {
     return text;
 }
 
+const char *compare_gb_hours_text(const struct comparison *c, size_t contestant,
+                                  char text[32]) {
+    double v = compare_verdict_gb_hours(c, contestant);
+    if (isnan(v))
+        return strcpy(text, "");
+    snprintf(text, 32, "%.3g GB h", v);
+    return text;
+}
+
 static void print_metric(const struct comparison *c,
                          const struct compare_sheet *s, enum compare_metric m,
                          int width, FILE *out) {
-    char figure[32], ratio[16], low[16], high[16];
-    if (s->ranked == 0 || !s->verdict[s->order[0]][m].measured)
+    char figure[32], hours[32], ratio[16], low[16], high[16];
+    if (s->ranked == 0 || !s->verdict[c->baseline][m].measured)
         return;
-    fprintf(out, "\n%s, beside %s\n", compare_metric[m].title,
+    fprintf(out, "\n%s, beside %s\n", comparison_metric_title(c, m),
             compare_contestant_shown(&c->contestants.list[c->baseline]));
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
@@ -215,6 +290,8 @@ static void print_metric(const struct comparison *c,
             continue;
         }
         fprintf(out, "%11s", compare_figure_text(figure, m, v->typical));
+        if (m == METRIC_AVG_RSS)
+            fprintf(out, "%16s", compare_gb_hours_text(c, i, hours));
         compare_ratio_text(ratio, v->ratio);
         if (i == c->baseline) {
             fputs("   1\n", out);
@@ -234,19 +311,49 @@ static void print_metric(const struct comparison *c,
     }
 }
 
+/* Prints user and system time, if a difference is system time. */
+static void print_parts(const struct comparison *c,
+                        const struct compare_sheet *s, int width, FILE *out) {
+    char user[32], system[32];
+    bool any = false;
+    for (size_t k = 0; k < s->ranked; k++) {
+        struct compare_system_cause why;
+        any = any || (compare_verdict_system_cause(c, s->order[k], &why) &&
+                      (why.of_difference || why.of_spread));
+    }
+    if (!any)
+        return;
+    fprintf(out, "\nprocessor time an operation, its parts\n%-*s%11s%11s\n",
+            width + 7, "", "user", "system");
+    for (size_t k = 0; k < s->ranked; k++) {
+        struct compare_time_parts p;
+        size_t i = s->order[k];
+        if (!compare_verdict_parts(c, i, &p) || !p.known)
+            continue;
+        fprintf(out, "%3zu  %-*.34s  %11s%11s\n", k + 1, width,
+                compare_contestant_shown(&c->contestants.list[i]),
+                compare_figure_text(user, METRIC_TIME, p.time - p.system),
+                compare_figure_text(system, METRIC_TIME, p.system));
+    }
+}
+
 /* Prints the other metrics as ratios, with a mark where a difference is shown.
    */
 static void print_other_metrics(const struct comparison *c,
                                 const struct compare_sheet *s, int width,
                                 FILE *out) {
-    static const enum compare_metric others[] = {METRIC_WALL,    METRIC_P999,
-                                                 METRIC_AVG_RSS, METRIC_FRAG,
-                                                 METRIC_FAULTS,  METRIC_HUGE};
+    static const enum compare_metric all[] = {METRIC_AVG_RSS, METRIC_WALL,
+                                              METRIC_P999,    METRIC_FRAG,
+                                              METRIC_FAULTS,  METRIC_HUGE};
+    /* over recorded time the first one has a table of its own */
+    size_t from = comparison_is_clocked(c) ? 1 : 0;
+    const enum compare_metric *others = all + from;
+    size_t count = TCM_ARRAY_SIZE(all) - from;
     fprintf(out,
             "\nOther metrics as ratios: * a difference is shown, ? none is "
             "shown, but may exist\n%-*s",
             width + 5, "");
-    for (size_t r = 0; r < TCM_ARRAY_SIZE(others); r++)
+    for (size_t r = 0; r < count; r++)
         fprintf(out, "%*s", others[r] == METRIC_HUGE ? 11 : 9,
                 compare_metric[others[r]].name);
     fputc('\n', out);
@@ -254,7 +361,7 @@ static void print_other_metrics(const struct comparison *c,
         size_t i = s->order[k];
         fprintf(out, "%3zu  %-*.34s", k + 1, width,
                 compare_contestant_shown(&c->contestants.list[i]));
-        for (size_t r = 0; r < TCM_ARRAY_SIZE(others); r++) {
+        for (size_t r = 0; r < count; r++) {
             const struct compare_verdict *v = &s->verdict[i][others[r]];
             char ratio[32];
             /* the last column has room for a size */
@@ -307,6 +414,8 @@ void compare_print_head(const struct comparison *c, FILE *out) {
                 c->trace[0].threads == 1 ? "" : "s", c->trace[0].mode);
     else
         fprintf(out, "%zu traces; ", c->traces);
+    if (comparison_is_clocked(c))
+        fprintf(out, "recorded time passed; ");
     fprintf(out, "%zu round%s\n", c->made, c->made == 1 ? "" : "s");
 }
 
@@ -321,12 +430,34 @@ static void print_machine(const struct comparison *c, FILE *out) {
                                      : tool_text_shown(m->huge_pages));
 }
 
-const char *compare_note(const struct comparison *c) {
-    return c->speed == NULL || strcmp(c->speed, "max") == 0
-               ? "Replays ran without pauses: memory that allocators give back "
-                 "in the course of\ntime is not in these figures (--speed=1 "
-                 "shows it)."
-               : NULL;
+const char *compare_note(const struct comparison *c, char text[400]) {
+    size_t clocked = 0;
+    for (size_t t = 0; t < c->traces; t++)
+        clocked += c->trace[t].clock;
+    if (clocked == c->traces ||
+        (c->speed != NULL && strcmp(c->speed, "max") != 0))
+        return NULL;
+    if (clocked == 0)
+        return "Replays ran without pauses: memory that allocators give back "
+               "in the course of\ntime is not in these figures "
+               "(--clock=recorded or --speed=1 shows it).";
+    snprintf(text, 400,
+             "%zu of %zu traces have no times: memory that allocators give "
+             "back in the course of\ntime is not in their figures.",
+             c->traces - clocked, c->traces);
+    return text;
+}
+
+bool compare_note_own_clock(const struct comparison *c, size_t i,
+                            char text[400]) {
+    if (c->own_clock[i][0] == '\0')
+        return false;
+    snprintf(text, 400,
+             "Recorded time did not pass for %.100s: %s. Nothing is said of "
+             "its memory over time.",
+             compare_contestant_shown(&c->contestants.list[i]),
+             tool_text_shown(c->own_clock[i]));
+    return true;
 }
 
 static void print_notes(const struct comparison *c, FILE *out) {
@@ -349,8 +480,12 @@ static void print_notes(const struct comparison *c, FILE *out) {
                 "The program itself was not run under the allocators: "
                 "%s.\n",
                 c->program_skipped);
-    if (compare_note(c) != NULL)
-        fprintf(out, "%s\n", compare_note(c));
+    char text[400];
+    if (compare_note(c, text) != NULL)
+        fprintf(out, "%s\n", compare_note(c, text));
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (compare_note_own_clock(c, i, text))
+            fprintf(out, "%s\n", text);
 }
 
 bool compare_print(const struct comparison *c, FILE *out) {
@@ -363,7 +498,10 @@ bool compare_print(const struct comparison *c, FILE *out) {
     compare_print_head(c, out);
     if (s.ranked != 0) {
         print_metric(c, &s, METRIC_TIME, width, out);
+        print_parts(c, &s, width, out);
         print_metric(c, &s, METRIC_PEAK_RSS, width, out);
+        if (comparison_is_clocked(c))
+            print_metric(c, &s, METRIC_AVG_RSS, width, out);
         print_other_metrics(c, &s, width, out);
         fputc('\n', out);
     }
@@ -432,6 +570,26 @@ static size_t count_runs(const struct comparison *c, size_t contestant) {
     return n;
 }
 
+static void put_ratio(struct tool_json *j, const char *key, bool known,
+                      double v) {
+    if (known)
+        tool_json_double(j, key, v);
+    else
+        tool_json_null(j, key);
+}
+
+static void put_time_parts(const struct comparison *c, size_t contestant,
+                           struct tool_json *j) {
+    struct compare_time_parts p;
+    struct compare_system_cause why = {.of_difference = false};
+    bool known = compare_verdict_parts(c, contestant, &p) && p.known;
+    put_ratio(j, "user_ns_per_op", known, p.time - p.system);
+    put_ratio(j, "system_ns_per_op", known, p.system);
+    (void)compare_verdict_system_cause(c, contestant, &why);
+    tool_json_bool(j, "differs_by_system_time", why.of_difference);
+    tool_json_bool(j, "spread_is_system_time", why.of_spread);
+}
+
 static void put_contestants(const struct comparison *c, struct tool_json *j) {
     tool_json_begin_array(j, "contestants");
     for (size_t i = 0; i < c->contestants.count; i++) {
@@ -454,17 +612,16 @@ static void put_contestants(const struct comparison *c, struct tool_json *j) {
         TCM_ASSERT(count_runs(c, i) <= c->rounds * c->traces);
         tool_json_u64(j, "runs", count_runs(c, i));
         tool_json_u64(j, "failures", entry->failures);
+        put_time_parts(c, i, j);
+        double hours = compare_verdict_gb_hours(c, i);
+        put_ratio(j, "gb_hours", !isnan(hours), hours);
+        if (c->own_clock[i][0] == '\0')
+            tool_json_null(j, "own_clock");
+        else
+            tool_json_string(j, "own_clock", c->own_clock[i]);
         tool_json_end_object(j);
     }
     tool_json_end_array(j);
-}
-
-static void put_ratio(struct tool_json *j, const char *key, bool known,
-                      double v) {
-    if (known)
-        tool_json_double(j, key, v);
-    else
-        tool_json_null(j, key);
 }
 
 static bool put_verdicts(const struct comparison *c, struct tool_json *j) {
@@ -503,6 +660,9 @@ static void put_traces(const struct comparison *c, struct tool_json *j) {
         tool_json_u64(j, "ops", c->trace[t].ops);
         tool_json_u64(j, "threads", c->trace[t].threads);
         tool_json_string(j, "mode", c->trace[t].mode);
+        tool_json_string(j, "clock", c->trace[t].clock ? "recorded" : "real");
+        put_ratio(j, "recorded_ns", !isnan(c->trace[t].recorded_ns),
+                  c->trace[t].recorded_ns);
         double percent = compare_verdict_malloc_percent(c, t);
         put_ratio(j, "malloc_percent", !isnan(percent), percent);
         tool_json_end_object(j);

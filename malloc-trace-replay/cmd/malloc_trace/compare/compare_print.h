@@ -26,8 +26,16 @@ bool compare_print_frontier(const struct comparison *c, FILE *out);
 /* Prints a line that says what was compared. */
 void compare_print_head(const struct comparison *c, FILE *out);
 
-/* Lines with a reservation about all figures; NULL: there is none. */
-const char *compare_note(const struct comparison *c);
+/* Lines with a reservation about all figures, which may be in TEXT; NULL: there
+   is none. */
+const char *compare_note(const struct comparison *c, char text[400]);
+/* Says in TEXT that contestant I reads a clock of its own. false: it does
+   not. */
+bool compare_note_own_clock(const struct comparison *c, size_t i,
+                            char text[400]);
+/* Mean memory times recorded time, with its unit; "": unknown. */
+const char *compare_gb_hours_text(const struct comparison *c, size_t contestant,
+                                  char text[32]);
 /* A figure with its unit. */
 const char *compare_figure_text(char text[32], enum compare_metric m,
                                 double value);

@@ -54,7 +54,8 @@ bool compare_program_run(struct comparison *c,
         compare_contestant_failed(entry, why);
         return true;
     }
-    p->cpu_ns = timeval_ns(end.usage.ru_utime) + timeval_ns(end.usage.ru_stime);
+    p->system_ns = timeval_ns(end.usage.ru_stime);
+    p->cpu_ns = timeval_ns(end.usage.ru_utime) + p->system_ns;
     p->peak_rss_bytes = (double)end.usage.ru_maxrss * 1024;
     return true;
 }
@@ -137,7 +138,7 @@ static void measure_effect(const struct comparison *c, size_t contestant,
     e->base = figures == 0 ? NAN : interval_median(figure, figures);
     if (n == 0)
         return;
-    struct interval d = interval_of(room, n, 0.05);
+    struct interval d = interval_of(room, n, c->program_alpha);
     e->measured = (struct compare_range){
         .known = true, .ratio = exp(d.middle), .has_interval = d.known};
     if (d.known) {
@@ -147,6 +148,99 @@ static void measure_effect(const struct comparison *c, size_t contestant,
     TCM_ASSERT(range_is_ordered(&e->measured));
 }
 
+/* --- Peaks of different moments ------------------------------------------- */
+
+/* A program's memory beside its heap may be largest at another time than the
+   heap is. So the peak of both is the largest sum of what the recorded program
+   had beside its heap (from the recorder's samples) and of the replay's memory
+   at that moment. */
+
+/* The course of trace 0 under a contestant, to which the samples of OF, the
+   baseline's, belong. */
+struct peak_course {
+    const struct compare_course *of, *replay;
+    double shift_bytes; /* that the program has beyond the samples */
+};
+
+/* Tells whether a course has what the prediction needs. */
+static bool course_is_sampled(const struct compare_course *course) {
+    for (size_t i = 0; i < course->count; i++)
+        if (!isnan(course->moment[i].program_bytes))
+            return true;
+    return false;
+}
+
+static double course_peak(const struct compare_course *course) {
+    double most = 0;
+    for (size_t i = 0; i < course->count; i++)
+        most = fmax(most, course->moment[i].rss_bytes);
+    return most;
+}
+
+/* The peak of the program where that of the replay is PEAK_BYTES: the moments
+   between which a replay is looked at may have missed its peak, so the course
+   is scaled to it. Rises with PEAK_BYTES. */
+static double peak_of_both(const struct peak_course *p, double peak_bytes) {
+    double scale = peak_bytes / course_peak(p->replay);
+    /* nothing is known to be there before the first sample */
+    double beside = 0, before_ns = 0, most = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < p->replay->count; i++) {
+        const struct compare_moment *at = &p->replay->moment[i];
+        /* a time of 0 follows the last one that is known */
+        before_ns = fmax(before_ns, at->ns);
+        for (; k < p->of->count; k++) {
+            const struct compare_moment *sample = &p->of->moment[k];
+            if (sample->ns > before_ns)
+                break;
+            if (!isnan(sample->program_bytes))
+                beside = sample->program_bytes;
+        }
+        most = fmax(most,
+                    fmax(beside + p->shift_bytes, 0) + scale * at->rss_bytes);
+    }
+    return most;
+}
+
+/* Predicts the ratio of peaks from V, that of the replays. false: there are no
+   samples of the recorded run. */
+static bool predict_peak(const struct comparison *c, size_t contestant,
+                         size_t base, const struct compare_verdict *v,
+                         struct compare_effect *e) {
+    struct compare_course *course = c->course;
+    if (c->traces != 1 || course == NULL ||
+        !course_is_sampled(&course[c->baseline]) ||
+        course_peak(&course[contestant]) <= 0 ||
+        course_peak(&course[base]) <= 0)
+        return false;
+    struct peak_course own = {.of = &course[c->baseline],
+                              .replay = &course[contestant]},
+                       other = {.of = &course[c->baseline],
+                                .replay = &course[base]};
+    double peak = v->baseline;
+    if (!isnan(e->base)) /* what the samples lack, as pages of files */
+        own.shift_bytes = other.shift_bytes =
+            e->base - peak_of_both(&other, peak);
+    double whole = peak_of_both(&other, peak);
+    e->predicted = (struct compare_range){
+        .known = true,
+        .ratio = peak_of_both(&own, peak * v->ratio) / whole,
+        .has_interval = v->has_interval};
+    if (v->has_interval) {
+        e->predicted.low = peak_of_both(&own, peak * v->low) / whole;
+        e->predicted.high = peak_of_both(&own, peak * v->high) / whole;
+    }
+    /* one course is no measure of how much courses differ */
+    if (v->has_interval && v->low <= 1 && v->high >= 1) {
+        e->predicted.low = fmin(e->predicted.low, 1);
+        e->predicted.high = fmax(e->predicted.high, 1);
+    }
+    TCM_ASSERT(range_is_ordered(&e->predicted));
+    return true;
+}
+
+/* --- Predictions ---------------------------------------------------------- */
+
 static bool predict_effect(const struct comparison *c, size_t contestant,
                            size_t base, enum compare_quantity q,
                            struct compare_effect *e) {
@@ -154,6 +248,8 @@ static bool predict_effect(const struct comparison *c, size_t contestant,
     if (!compare_verdict_between(c, contestant, base, metric_of(q), &v))
         return false;
     if (!v.measured || v.of_none || isnan(e->share))
+        return true;
+    if (q == COMPARE_MEMORY && predict_peak(c, contestant, base, &v, e))
         return true;
     double s = e->share;
     e->predicted = (struct compare_range){.known = true,
@@ -197,11 +293,86 @@ bool compare_effect_is_contradicted(const struct compare_effect *e) {
             e->measured.high < e->predicted.low);
 }
 
+/* --- User and system time ------------------------------------------------- */
+
+/* Processor time of the program, and its part that is not the system's. */
+struct parts {
+    double all_ns, user_ns;
+};
+
+/* The program's time with the baseline and with a contestant, and the latter
+   predicted: with the baseline, plus the difference of the replays. */
+struct split {
+    bool known; /* all of it */
+    struct parts base, predicted, measured;
+};
+
+static double parts_system(const struct parts *p) {
+    return p->all_ns - p->user_ns;
+}
+
+/* Middles of the program's processor time with a contestant, and of its part
+   outside the system. ROOM: for twice c->rounds figures. */
+static struct parts program_parts(const struct comparison *c, size_t contestant,
+                                  double *room) {
+    struct parts p = {.all_ns = NAN, .user_ns = NAN};
+    size_t n = 0;
+    for (size_t r = 1; r <= c->rounds; r++) {
+        const struct compare_program *run =
+            comparison_program(c, r, contestant);
+        if (!run->good)
+            continue;
+        room[n] = run->cpu_ns;
+        room[c->rounds + n++] = run->cpu_ns - run->system_ns;
+    }
+    if (n != 0) {
+        p.all_ns = interval_median(room, n);
+        p.user_ns = interval_median(room + c->rounds, n);
+    }
+    return p;
+}
+
+/* Sets *S. false: out of memory, a message was printed. */
+static bool find_split(const struct comparison *c, size_t contestant,
+                       struct split *s) {
+    struct compare_time_parts own, base;
+    double *room = malloc((2 * c->rounds + 1) * sizeof(*room));
+    *s = (struct split){.known = false};
+    if (room == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    s->base = program_parts(c, c->baseline, room);
+    s->measured = program_parts(c, contestant, room);
+    free(room);
+    if (!compare_verdict_parts(c, contestant, &own) ||
+        !compare_verdict_parts(c, c->baseline, &base))
+        return false;
+    s->known = own.known && base.known && !isnan(s->base.all_ns) &&
+               !isnan(s->measured.all_ns);
+    if (!s->known)
+        return true;
+    double all_ns = (own.time - base.time) * own.ops;
+    double system_ns = (own.system - base.system) * own.ops;
+    s->predicted.all_ns = s->base.all_ns + all_ns;
+    s->predicted.user_ns = s->base.user_ns + all_ns - system_ns;
+    return true;
+}
+
 /* --- Output --------------------------------------------------------------- */
+
+/* Tells whether half of the distance from predicted to true time, or more, is
+   system time. */
+static bool misses_system_time(const struct split *s) {
+    double all = s->predicted.all_ns - s->measured.all_ns;
+    double system = parts_system(&s->predicted) - parts_system(&s->measured);
+    return s->known && all != 0 && system / all >= 0.5;
+}
 
 /* Says whether prediction and measurement agree, and why they may not. */
 static const char *agreement_text(const struct compare_effect *e,
-                                  enum compare_quantity q, double margin) {
+                                  enum compare_quantity q,
+                                  const struct split *s, double margin) {
     const struct compare_range *true_range = &e->measured;
     double even = 2 * margin + 0.05;
     bool sure = true_range->has_interval &&
@@ -220,9 +391,23 @@ static const char *agreement_text(const struct compare_effect *e,
         return fabs(e->predicted.ratio - true_range->ratio) < 0.05
                    ? "agree"
                    : "same sign";
-    return q == COMPARE_CPU
-               ? "differ: the program's own cache misses"
-               : "differ: memory written later, or other threads' times";
+    if (q == COMPARE_CPU)
+        return misses_system_time(s) ? "differ: system time"
+                                     : "differ: the program's own cache misses";
+    return "differ: memory written later, or other threads' times";
+}
+
+/* Prints the system's part of a difference in time, where that is not small in
+   prediction or truth. */
+static void print_split(const struct split *s, double margin, FILE *out) {
+    double base = parts_system(&s->base);
+    double predicted = parts_system(&s->predicted) - base;
+    double truth = parts_system(&s->measured) - base;
+    if (!s->known ||
+        fmax(fabs(predicted), fabs(truth)) < fmax(margin * s->base.all_ns, 2e7))
+        return;
+    fprintf(out, "  %-18s%+10.3f%+10.3f   of it by system time\n", "",
+            predicted / s->base.all_ns, truth / s->base.all_ns);
 }
 
 bool compare_program_print(const struct comparison *c, FILE *out) {
@@ -230,13 +415,15 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
         fprintf(out, "\nThe program itself, %s beside %s\n%-20s%10s%10s   %s\n",
                 quantity_title[q],
                 compare_contestant_shown(&c->contestants.list[c->baseline]), "",
-                "predicted", "truth", "19 of 20 times");
+                "predicted", "truth", "interval (all hold 19 of 20 times)");
         for (size_t i = 0; i < c->contestants.count; i++) {
             struct compare_effect e;
+            struct split s;
             if (i == c->baseline)
                 continue;
             if (!compare_effect_of(c, i, c->baseline, (enum compare_quantity)q,
-                                   &e))
+                                   &e) ||
+                !find_split(c, i, &s))
                 return false;
             if (!e.measured.known)
                 continue;
@@ -249,11 +436,25 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
             fprintf(out, "%10.3f   ", e.measured.ratio);
             if (e.measured.has_interval)
                 fprintf(out, "%.3f to %.3f  ", e.measured.low, e.measured.high);
-            fprintf(out, "%s\n",
-                    agreement_text(&e, (enum compare_quantity)q, c->margin));
+            fprintf(
+                out, "%s\n",
+                agreement_text(&e, (enum compare_quantity)q, &s, c->margin));
+            if (q == COMPARE_CPU)
+                print_split(&s, c->margin, out);
         }
     }
     return true;
+}
+
+static void put_split(const struct split *s, struct tool_json *j) {
+    if (!s->known)
+        return;
+    tool_json_double(j, "baseline_user_ns", s->base.user_ns);
+    tool_json_double(j, "baseline_system_ns", parts_system(&s->base));
+    tool_json_double(j, "predicted_user_ns", s->predicted.user_ns);
+    tool_json_double(j, "predicted_system_ns", parts_system(&s->predicted));
+    tool_json_double(j, "true_user_ns", s->measured.user_ns);
+    tool_json_double(j, "true_system_ns", parts_system(&s->measured));
 }
 
 bool compare_program_json(const struct comparison *c, struct tool_json *j) {
@@ -261,8 +462,10 @@ bool compare_program_json(const struct comparison *c, struct tool_json *j) {
     for (size_t i = 0; i < c->contestants.count; i++)
         for (int q = 0; i != c->baseline && q < COMPARE_QUANTITIES; q++) {
             struct compare_effect e;
+            struct split s;
             if (!compare_effect_of(c, i, c->baseline, (enum compare_quantity)q,
-                                   &e))
+                                   &e) ||
+                !find_split(c, i, &s))
                 return false;
             if (!e.measured.known)
                 continue;
@@ -279,9 +482,11 @@ bool compare_program_json(const struct comparison *c, struct tool_json *j) {
                 tool_json_double(j, "lo", e.measured.low);
                 tool_json_double(j, "hi", e.measured.high);
             }
+            if (q == COMPARE_CPU)
+                put_split(&s, j);
             tool_json_string(
                 j, "opinion",
-                agreement_text(&e, (enum compare_quantity)q, c->margin));
+                agreement_text(&e, (enum compare_quantity)q, &s, c->margin));
             tool_json_end_object(j);
         }
     tool_json_end_array(j);

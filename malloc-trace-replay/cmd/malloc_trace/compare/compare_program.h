@@ -34,12 +34,6 @@ bool compare_program_run(struct comparison *c,
 
 /* --- Effects -------------------------------------------------------------- */
 
-enum compare_quantity {
-    COMPARE_CPU,    /* processor time */
-    COMPARE_MEMORY, /* peak of resident memory */
-    COMPARE_QUANTITIES
-};
-
 /* A ratio with its interval. */
 struct compare_range {
     bool known; /* false: nothing else is set */
@@ -62,8 +56,11 @@ struct compare_effect {
  * program's by malloc's share S: 1 + S * (R - 1). The share is that of the
  * replay under BASE in the program's own figure, where the program was run.
  * Else the share of time is that of compare_verdict_malloc_percent, and effects
- * on memory are those on the heap's, whose share is 1. Each interval of a
- * measured effect holds with 95 %. false: out of memory, a message was printed.
+ * on memory are those on the heap's, whose share is 1. Where the recorded run
+ * was sampled, the program's peak is predicted instead as the largest sum of
+ * its memory beside the heap and that of the replay, moment by moment. All
+ * intervals of measured effects hold together with c->confidence. false: out of
+ * memory, a message was printed.
  */
 bool compare_effect_of(const struct comparison *c, size_t contestant,
                        size_t base, enum compare_quantity q,

@@ -240,6 +240,8 @@ static bool run_replay(const struct comparison *c, struct run_files *f,
         add_option(&w, "touch", c->touch);
     if (c->speed != NULL)
         add_option(&w, "speed", c->speed);
+    if (t->clock)
+        add_option(&w, "clock", "recorded");
     if (round == 0) {
         if (!make_course_file(f))
             return false;
@@ -292,9 +294,29 @@ char *compare_run_make(struct comparison *c, size_t round, size_t trace,
 
 /* --- A run is read -------------------------------------------------------- */
 
+/* Tells whether a replay gave its allocator recorded time. */
+static bool is_clocked(const struct tool_json_value *replay) {
+    return strcmp(compare_json_text(replay, "clock"), "recorded") == 0;
+}
+
+bool compare_run_own_clock(const struct tool_json_value *replay,
+                           char text[128]) {
+    const char *counter = compare_json_text(replay, "clock_reads_counter");
+    const char *kernel = compare_json_text(replay, "clock_asks_kernel");
+    text[0] = '\0';
+    if (!is_clocked(replay))
+        return false;
+    if (counter[0] != '\0')
+        snprintf(text, 128, "%.60s reads the time-stamp counter", counter);
+    else if (kernel[0] != '\0')
+        snprintf(text, 128, "%.60s asks the kernel by itself", kernel);
+    return text[0] != '\0';
+}
+
 static void take_figures(struct compare_run *run,
                          const struct tool_json_value *replay,
                          char problem[200]) {
+    char own_clock[128];
     static const char *const key[METRICS] = {
         [METRIC_TIME] = "cpu_ns_per_op",
         [METRIC_WALL] = "ns_per_op",
@@ -309,14 +331,21 @@ static void take_figures(struct compare_run *run,
         run->value[m] = json_figure(replay, key[m], problem);
     if (tool_json_is_false(tool_json_member(replay, "peak_rss_known")))
         run->value[METRIC_PEAK_RSS] = NAN;
+    if (compare_run_own_clock(replay, own_clock))
+        run->value[METRIC_AVG_RSS] = NAN;
     double ops = json_figure(replay, "ops", problem) -
                  json_figure(replay, "apart_ops", problem);
     double own_ns = json_figure(replay, "replayer_cpu_ns", problem);
     run->own_ns = ops >= 1 ? own_ns / ops : NAN;
+    run->system_ns =
+        ops >= 1 ? json_figure(replay, "system_ns", problem) / ops : NAN;
 }
 
 static void take_trace(struct compare_trace *t,
                        const struct tool_json_value *replay) {
+    double recorded_ns = compare_json_number(replay, "recorded_ns");
+    if (recorded_ns > 0)
+        t->recorded_ns = recorded_ns;
     if (t->ops != 0)
         return;
     t->ops = compare_json_whole(replay, "ops");
@@ -329,6 +358,9 @@ static bool read_moment(const struct tool_json_value *at,
     m->ns = json_figure(at, "recorded_ns", problem);
     m->live_bytes = json_figure(at, "live_bytes", problem);
     m->rss_bytes = json_figure(at, "rss_bytes", problem);
+    double recorded = json_figure(at, "recorded_rss_bytes", problem);
+    double heap = json_figure(at, "recorded_heap_bytes", problem);
+    m->program_bytes = recorded - heap;
     return !isnan(m->ns) && !isnan(m->live_bytes) && !isnan(m->rss_bytes);
 }
 
@@ -403,6 +435,7 @@ static bool has_sane_figures(const struct tool_json_value *root,
     take_figures(&run, replay, problem);
     (void)json_figure(replay, "failed_allocations", problem);
     (void)json_figure(replay, "recorded_cpu_ns", problem);
+    (void)json_figure(replay, "recorded_ns", problem);
     for (int q = 0; q < COMPARE_QUANTILES; q++)
         (void)json_figure(latency_of(replay), compare_quantile_key[q], problem);
     for (const struct tool_json_value *v = tool_json_first(course_of(root));
@@ -493,12 +526,41 @@ bool compare_run_take(struct comparison *c, const char *text, size_t n,
     else if (strncmp(c->version[contestant], version,
                      sizeof(c->version[contestant]) - 1) != 0)
         c->other_versions++;
+    char own_clock[128];
+    if (compare_run_own_clock(replay, own_clock))
+        copy_text(c->own_clock[contestant], sizeof(c->own_clock[contestant]),
+                  own_clock);
     if (trace == 0) {
         if (round != 0)
             take_latency(c, contestant, latency_of(replay));
-        take_course(&c->course[contestant], course_of(root));
+        if (own_clock[0] == '\0')
+            take_course(&c->course[contestant], course_of(root));
     }
     tool_json_read_free(root);
+    return true;
+}
+
+/* --- The recorded clock --------------------------------------------------- */
+
+bool compare_run_has_clock(bool *has) {
+    char program[PATH_MAX];
+    struct tool_child_end end;
+    if (!tool_own_program("replay", program))
+        return false;
+    char *argv[] = {program, (char *)(uintptr_t) "-q",
+                    (char *)(uintptr_t) "--clock=recorded",
+                    (char *)(uintptr_t) "/dev/null", NULL};
+    struct tool_child_spec what = {.argv = argv,
+                                   .in = TOOL_CHILD_NULL,
+                                   .out = TOOL_CHILD_NULL,
+                                   .err = TOOL_CHILD_NULL,
+                                   .signals = TOOL_CHILD_STOPS,
+                                   .dies_with_parent = true};
+    if (!tool_child_run(&what, compare_run_limit_ns(0), &end) ||
+        tool_stop_requested())
+        return false;
+    *has = end.error == 0 && !end.timed_out && WIFEXITED(end.status) &&
+           WEXITSTATUS(end.status) != TOOL_USAGE;
     return true;
 }
 

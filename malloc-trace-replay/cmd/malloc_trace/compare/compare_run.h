@@ -51,6 +51,16 @@ bool compare_run_is(const struct comparison *c, const char *text, size_t n,
                     size_t round, size_t trace, size_t contestant,
                     char problem[200]);
 
+/* Tells whether the allocator of a replay with --clock=recorded takes its time
+   from another clock; TEXT says from which, or is empty. REPLAY: the JSON of
+   replay. */
+bool compare_run_own_clock(const struct tool_json_value *replay,
+                           char text[128]);
+
+/* Finds out whether replay has a recorded clock, which builds with sanitizers
+   lack. false: a message was printed, or a stop was requested. */
+bool compare_run_has_clock(bool *has);
+
 /* --- Checks of contestants ------------------------------------------------ */
 
 /* Asks every contestant that takes part whether it has taken malloc over, and

@@ -31,7 +31,7 @@
 
 /* --- One trace ------------------------------------------------------------ */
 
-/* Reads T, for its numbers of operations and threads. */
+/* Reads T, for its numbers of operations and threads, and its times. */
 static bool scan_trace(struct comparison *c, struct compare_trace *t) {
     static struct info_file f;
     struct tool_input *in = format_open(t->path);
@@ -48,6 +48,7 @@ static bool scan_trace(struct comparison *c, struct compare_trace *t) {
         tool_error("%s", problem);
     t->threads = raw_threads_with_events(&f.threads);
     t->ops = info_event_count(&f);
+    t->has_times = info_has_times(&f);
     if (f.status == TOOL_DAMAGED) {
         tool_warn("%s", problem);
         c->lacks = true;
@@ -89,6 +90,7 @@ static bool sort_trace(struct comparison *c, struct compare_trace *t,
         const struct sort_account *a = sorter_account(s);
         t->threads = a->counts.threads;
         t->ops = a->ops + a->counts.failed;
+        t->has_times = a->end_ns > a->start_ns;
         c->lacks |= sorter_tell(s) != TOOL_OK;
     }
     sorter_free(s);
@@ -155,11 +157,30 @@ bool compare_traces_add(struct comparison *c, const char *name,
     return good;
 }
 
-void compare_traces_set_modes(struct comparison *c) {
-    for (size_t i = 0; i < c->traces; i++)
-        c->trace[i].mode = c->threads != NULL        ? c->threads
-                           : c->trace[i].threads > 1 ? "real"
-                                                     : "none";
+bool compare_traces_set_modes(struct comparison *c) {
+    bool wanted = c->clock != NULL && strcmp(c->clock, "recorded") == 0;
+    bool may = c->clock == NULL ? c->speed == NULL : wanted;
+    bool has_clock = false;
+    if (may && !compare_run_has_clock(&has_clock))
+        return false;
+    if (wanted && !has_clock) {
+        tool_error("--clock=recorded: this build of replay has no recorded "
+                   "clock");
+        return false;
+    }
+    for (size_t i = 0; i < c->traces; i++) {
+        struct compare_trace *t = &c->trace[i];
+        t->mode = c->threads != NULL ? c->threads
+                  : t->threads > 1   ? "real"
+                                     : "none";
+        t->clock = has_clock && t->has_times;
+        bool scanned = t->ops != 0;
+        if (wanted && scanned && !t->has_times)
+            tool_warn("%s: the trace has no times; its replays run without a "
+                      "recorded clock",
+                      t->name);
+    }
+    return true;
 }
 
 /* --- Recordings of a command ---------------------------------------------- */

@@ -12,8 +12,8 @@
 
 /* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
    each run reads the sorted form. SORTED NULL: the trace is taken as it is and
-   not scanned: its numbers of operations and threads are unknown. false: a
-   message was printed. */
+   not scanned: its numbers of operations and threads, and whether it has
+   times, are unknown. false: a message was printed. */
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *sorted);
 
@@ -37,7 +37,8 @@ bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
                            bool all_processes, struct compare_recorded *r);
 
-/* Sets the mode in which each trace is replayed. */
-void compare_traces_set_modes(struct comparison *c);
+/* Sets the mode in which each trace is replayed, and whether recorded time
+   passes there. false: a message was printed, or a stop was requested. */
+bool compare_traces_set_modes(struct comparison *c);
 
 #endif

@@ -40,6 +40,18 @@ double compare_verdict_middle(const struct comparison *c, size_t trace,
     return n == 0 ? NAN : interval_median(room, n);
 }
 
+double compare_verdict_gb_hours(const struct comparison *c, size_t contestant) {
+    double *room = malloc((c->rounds + 1) * sizeof(*room));
+    double sum = 0;
+    if (!comparison_is_clocked(c) || room == NULL)
+        sum = NAN;
+    for (size_t t = 0; t < c->traces && room != NULL; t++)
+        sum += compare_verdict_middle(c, t, contestant, METRIC_AVG_RSS, room) *
+               c->trace[t].recorded_ns / 1e9 / 3600e9;
+    free(room);
+    return sum;
+}
+
 /* The contestant whose library records programs; SIZE_MAX: none. Its version
    identifies it, in results of older versions by the project's name: the user
    chooses its own name, and on a machine that merges results its path may not
@@ -113,7 +125,10 @@ bool compare_verdict_prepare(struct comparison *c) {
     free(own);
     c->alpha = (1 - c->confidence) / count_others(c) /
                (double)count_measured_metrics(c);
+    c->program_alpha =
+        (1 - c->confidence) / count_others(c) / COMPARE_QUANTITIES;
     TCM_ASSERT(c->alpha > 0 && c->alpha < 1);
+    TCM_ASSERT(c->program_alpha > 0 && c->program_alpha < 1);
     return true;
 }
 
@@ -294,6 +309,107 @@ const char *compare_verdict_text(const struct compare_verdict *v,
         break;
     }
     return "no difference shown";
+}
+
+/* --- System time ---------------------------------------------------------- */
+
+/* Part of the time of an operation, as compare_verdict_figure has it, that is
+   system time. NAN: unknown. */
+static double system_figure(const struct comparison *c, size_t round,
+                            size_t trace, size_t contestant) {
+    double time =
+        compare_verdict_figure(c, round, trace, contestant, METRIC_TIME);
+    double system = comparison_run(c, round, trace, contestant)->system_ns;
+    if (isnan(time) || isnan(system))
+        return NAN;
+    /* growing tables of the replayer are in it, but not in the time */
+    return fmin(system, fmax(time, 0));
+}
+
+/* Time of an operation in a round, and its part that is system time, over all
+   traces. false: not known of all. */
+static bool parts_of_round(const struct comparison *c, size_t round,
+                           size_t contestant, double *time, double *system) {
+    double ops = 0;
+    *time = *system = 0;
+    for (size_t t = 0; t < c->traces; t++) {
+        double n = (double)c->trace[t].ops;
+        *time +=
+            n * compare_verdict_figure(c, round, t, contestant, METRIC_TIME);
+        *system += n * system_figure(c, round, t, contestant);
+        ops += n;
+    }
+    *time /= ops;
+    *system /= ops;
+    return ops > 0 && !isnan(*time) && !isnan(*system);
+}
+
+bool compare_verdict_parts(const struct comparison *c, size_t contestant,
+                           struct compare_time_parts *p) {
+    double *room = malloc((2 * c->rounds + 1) * sizeof(*room));
+    double time, system;
+    size_t n = 0;
+    *p = (struct compare_time_parts){.least = INFINITY, .most = -INFINITY};
+    if (room == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    for (size_t t = 0; t < c->traces; t++)
+        p->ops += (double)c->trace[t].ops;
+    for (size_t r = 1; r <= c->rounds; r++) {
+        if (!parts_of_round(c, r, contestant, &time, &system))
+            continue;
+        room[n] = time;
+        room[c->rounds + n++] = system;
+        if (time < p->least) {
+            p->least = time;
+            p->least_system = system;
+        }
+        if (time > p->most) {
+            p->most = time;
+            p->most_system = system;
+        }
+    }
+    p->known = n != 0;
+    if (p->known) {
+        p->time = interval_median(room, n);
+        p->system = interval_median(room + c->rounds, n);
+        TCM_ASSERT(p->least <= p->time && p->time <= p->most);
+    }
+    free(room);
+    return true;
+}
+
+/* Least differences that have a cause: in all of a round, ns, far above a tick
+   of the clock by which the kernel tells the parts; and as a part of the time,
+   for those between rounds. */
+#define SYSTEM_LEAST_NS 2e7
+#define SPREAD_LEAST    0.25
+
+/* Tells whether half of the difference TIME, or more, is SYSTEM. */
+static bool is_system_time(double time, double system, double ops) {
+    return fabs(time) * ops >= SYSTEM_LEAST_NS && system / time >= 0.5;
+}
+
+bool compare_verdict_system_cause(const struct comparison *c, size_t contestant,
+                                  struct compare_system_cause *cause) {
+    struct compare_verdict v;
+    struct compare_time_parts *own = &cause->own, *base = &cause->base;
+    *cause = (struct compare_system_cause){.of_difference = false};
+    if (!compare_verdict_parts(c, contestant, own) ||
+        !compare_verdict_parts(c, c->baseline, base) ||
+        !compare_verdict_of(c, contestant, METRIC_TIME, &v))
+        return false;
+    if (!own->known || !base->known)
+        return true;
+    cause->of_difference = (v.kind == VERDICT_LESS || v.kind == VERDICT_MORE) &&
+                           is_system_time(own->time - base->time,
+                                          own->system - base->system, own->ops);
+    cause->of_spread =
+        own->most - own->least >= SPREAD_LEAST * own->time &&
+        is_system_time(own->most - own->least,
+                       own->most_system - own->least_system, own->ops);
+    return true;
 }
 
 /* --- Ranks ---------------------------------------------------------------- */

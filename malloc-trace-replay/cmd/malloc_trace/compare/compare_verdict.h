@@ -8,7 +8,8 @@
  * then the verdict is about traces like these.
  *
  * Multiple comparisons are corrected for by Bonferroni: all intervals of all
- * contestants and measured metrics hold together with `confidence`.
+ * contestants and measured metrics hold together with `confidence`. So do all
+ * those of runs of the program, of all contestants and of time and memory.
  *
  * Threads: any, the comparison is only read.
  */
@@ -18,7 +19,8 @@
 #include "cmd/malloc_trace/compare/compare_model.h"
 
 /* To be called after runs were added, before all functions below. Finds each
-   interval's share of the chance to be wrong, and the replayer's own share of
+   interval's share of the chance to be wrong, of the replays and of runs of the
+   program, and the replayer's own share of
    each trace's time: the middle of all its runs, as a single run's is less sure
    than the time it is taken from. false: out of memory, a message was
    printed. */
@@ -36,6 +38,35 @@ double compare_verdict_figure(const struct comparison *c, size_t round,
 double compare_verdict_middle(const struct comparison *c, size_t trace,
                               size_t contestant, enum compare_metric m,
                               double *room);
+
+/* Time of an operation over all traces, ns. */
+struct compare_time_parts {
+    bool known;          /* false: nothing else is set */
+    double time, system; /* the middle of the rounds */
+    /* of the round with least time, and of that with most */
+    double least, least_system, most, most_system;
+    double ops; /* of a round */
+};
+/* false: out of memory, a message was printed. */
+bool compare_verdict_parts(const struct comparison *c, size_t contestant,
+                           struct compare_time_parts *p);
+
+/* Why times differ. The kernel's samples of short times tell nothing, so both
+   are false of small differences. */
+struct compare_system_cause {
+    bool of_difference; /* half of the difference to the baseline, or more, is
+                           system time */
+    bool of_spread;     /* so is that of the difference between rounds */
+    struct compare_time_parts own, base;
+};
+/* false: out of memory, a message was printed. */
+bool compare_verdict_system_cause(const struct comparison *c, size_t contestant,
+                                  struct compare_system_cause *cause);
+
+/* Mean memory over recorded time, times that time, of all traces: gigabytes
+   (10^9 bytes) times hours. NAN: recorded time did not pass, or a figure is
+   missing. */
+double compare_verdict_gb_hours(const struct comparison *c, size_t contestant);
 
 /*
  * Share of malloc in the processor time that the program of TRACE would take
