@@ -124,7 +124,7 @@ compare 2 "another clock" --clock=wall t.lz4
 
 # --- Peaks of different moments -----------------------------------------------
 
-# What the program has beside malloc comes when one allocator has given its
+# Memory beside malloc comes when one allocator has given its
 # memory back: the heaps' peaks are equal, the program's are not.
 compare 0 "a program with memory of its own" --run-program --baseline keeps \
     -a $keeps -a $decays -n 3 -- ./program 1.2 own </dev/null
@@ -150,4 +150,50 @@ holds "differs by system time" \
 like "which is said" "$out" "^faults's time differs from keeps's by system time"
 like "in a table, too" "$out" "^processor time an operation, its parts"
 
+# --- Saved counts -------------------------------------------------------------
+
+gate() {
+    want=$1
+    what=$2
+    shift 2
+    fails_with "$what" "$want" timeout 240 "$malloc_trace" gate "$@"
+}
+changed=decays=./decay.so,DECAY_MS=2500
+gate 0 "counts of memory over time are saved" --save-baseline counts -a $decays \
+    t.lz4
+for name in decays tcmalloc-mt; do
+    for key in peak_rss_bytes avg_rss_bytes; do
+        like "$name: $key" counts "\"$name.$key\": "
+    done
+done
+gate 0 "the same keeps them" --against counts -a $decays t.lz4
+gate 4 "memory that is kept for longer does not" --against counts -a $changed \
+    t.lz4
+like "and is named" "$out" "^decays.avg_rss_bytes .* to .*, was .* MORE"
+is "the peak is as it was" "$(grep -c '^decays.peak_rss' "$out")" 0
+gate 3 "an allocator that is missing cannot be judged" --against counts t.lz4
+like "which is said" "$out" "^decays.avg_rss_bytes: not judged"
+gate 1 "one that is not there" --save-baseline none \
+    -a gone="$work/gone.so" t.lz4
+like "is named" "$err" "gone cannot be counted: there is no library"
+"$python" - counts <<'PYTHON'
+import json, sys
+d = json.load(open(sys.argv[1]))
+del d["spreads"]
+json.dump(d, open("old", "w"))
+d["spreads"] = {"decays.avg_rss_bytes": {"least": 2, "most": 1}}
+json.dump(d, open("wrong", "w"))
+PYTHON
+gate 0 "a file of an older version" --against old -a $decays t.lz4
+gate 1 "a spread that is none" --against wrong -a $decays t.lz4
+like "is named" "$err" "wrong: decays.avg_rss_bytes is not a spread"
+"$replay" -q --clock=recorded --json r t.lz4
+if grep -q madvise_calls r; then
+    like "what is given back is counted" counts '"decays.madvise_bytes": '
+    gate 4 "giving back more" --against counts -a "decays=./decay.so,\
+DECAY_MS=500,FAULTS=1" t.lz4
+    like "is named" "$out" "^decays.madvise_calls .* MORE"
+else
+    skip "what is given back is counted" "not to be counted here"
+fi
 tap_end

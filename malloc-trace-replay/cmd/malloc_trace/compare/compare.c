@@ -378,10 +378,9 @@ static bool parse_request(struct request *o, int argc, char **argv,
                                "given");
         return false;
     }
-    if (counts && (o->has_budget || o->merge || o->plan != NULL ||
-                   o->c.contestants.count != 0)) {
+    if (counts && (o->has_budget || o->merge || o->plan != NULL)) {
         (void)tool_usage_error("%s compares no allocators: it cannot be "
-                               "combined with -a, --budget, --merge or --plan",
+                               "combined with --budget, --merge or --plan",
                                o->save != NULL ? "--save-baseline"
                                                : "--against");
         return false;

@@ -22,16 +22,26 @@
 #define GATE_FORMAT "malloc-trace counts 1"
 
 struct count {
-    char name[96];
+    char name[128];
     double now, before;
+    bool has_now, has_before;
+};
+
+/* A figure of several replays: the least and the most of them. */
+struct spread {
+    char name[128];
+    double least, most, least_before, most_before;
     bool has_now, has_before;
 };
 
 struct counts {
     struct count *list;
     size_t count, room;
+    struct spread *spread;
+    size_t spreads, spread_room;
     double traces, saved_traces; /* that were counted; saved, 0: unknown */
     const char *prefix;          /* of names, for the trace that is counted */
+    bool has_clock;              /* replay has a recorded clock */
 };
 
 static struct count *find_count(struct counts *all, const char *name) {
@@ -52,7 +62,7 @@ static struct count *find_count(struct counts *all, const char *name) {
 static bool add_count(struct counts *all, double value, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 static bool add_count(struct counts *all, double value, const char *fmt, ...) {
-    char name[96];
+    char name[128];
     va_list ap;
     int n = snprintf(name, sizeof(name), "%.30s", all->prefix);
     va_start(ap, fmt);
@@ -64,6 +74,21 @@ static bool add_count(struct counts *all, double value, const char *fmt, ...) {
     c->now += value;
     c->has_now = true;
     return true;
+}
+
+static struct spread *find_spread(struct counts *all, const char *name) {
+    for (size_t i = 0; i < all->spreads; i++)
+        if (strcmp(all->spread[i].name, name) == 0)
+            return &all->spread[i];
+    if (!tool_array_reserve(&all->spread, &all->spread_room, all->spreads + 1,
+                            sizeof(*all->spread))) {
+        tool_error("out of memory");
+        return NULL;
+    }
+    struct spread *s = &all->spread[all->spreads++];
+    memset(s, 0, sizeof(*s));
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    return s;
 }
 
 /* --- Numbers -------------------------------------------------------------- */
@@ -159,7 +184,7 @@ static bool read_trace(struct comparison *c, const struct compare_trace *t,
 }
 
 static bool count_trace(struct counts *all, struct comparison *c,
-                        const struct compare_trace *t) {
+                        struct compare_trace *t) {
     static struct info_file f;
     bool good =
         read_trace(c, t, &f) &&
@@ -181,6 +206,7 @@ static bool count_trace(struct counts *all, struct comparison *c,
     }
     TCM_ASSERT(!good || sized <= info_event_count(&f));
     TCM_ASSERT(!good || f.live.bytes <= f.live.peak_bytes);
+    t->has_times = info_has_times(&f);
     info_free(&f);
     return good;
 }
@@ -202,13 +228,14 @@ static bool take_hardware(void *ctx, const char *name, double value) {
            add_count(ctx, value, INSTRUCTIONS);
 }
 
-/* Replays the trace under this project's library on one thread, which keeps the
-   order of the calls. */
-static bool count_replay(struct counts *all, struct comparison *c,
-                         size_t trace) {
+/* Replays the trace under this project's library, contestant OWN, on one
+   thread, which keeps the order of the calls. */
+static bool count_replay(struct counts *all, struct comparison *c, size_t trace,
+                         size_t own) {
     size_t n;
     c->trace[trace].mode = "none";
-    char *text = compare_run_make(c, 1, trace, 0, &n);
+    c->trace[trace].clock = false;
+    char *text = compare_run_make(c, 1, trace, own, &n);
     if (text == NULL)
         return false;
     bool good =
@@ -216,6 +243,103 @@ static bool count_replay(struct counts *all, struct comparison *c,
     good = good && read_run_numbers(text, n, "counters", take_hardware, all);
     free(text);
     return good;
+}
+
+/* --- Of memory over time -------------------------------------------------- */
+
+/* Replays for one spread: chance alone lets all of five be larger than all of
+   five others in one of 252 cases. */
+enum { SPREAD_RUNS = 5 };
+
+/* Figures of a replay that are gated: its keys. A replay lacks those that it
+   cannot find out. */
+static const char *const memory_key[] = {
+    "madvise_calls", "madvise_bytes", "munmap_calls",   "munmap_bytes",
+    "mmap_calls",    "mmap_bytes",    "peak_rss_bytes", "avg_rss_bytes"};
+
+/* Takes one figure of one replay under contestant NAME; NAN: it has none. */
+static bool add_to_spread(struct counts *all, const char *name, const char *key,
+                          double value) {
+    char full[128];
+    if (isnan(value))
+        return true;
+    if (!(value >= 0 && value <= COMPARE_MOST_FIGURE)) {
+        tool_error("the replay: %s is %g, not a count from 0 to 1e18", key,
+                   value);
+        return false;
+    }
+    snprintf(full, sizeof(full), "%.30s%.60s.%s", all->prefix, name, key);
+    struct spread *s = find_spread(all, full);
+    if (s == NULL)
+        return false;
+    s->least = s->has_now ? fmin(s->least, value) : value;
+    s->most = s->has_now ? fmax(s->most, value) : value;
+    s->has_now = true;
+    return true;
+}
+
+/* Takes the figures of REPLAY. Mean memory is one over recorded time, if the
+   trace has times. */
+static bool add_memory(struct counts *all, const struct compare_trace *t,
+                       const char *name, const struct tool_json_value *replay) {
+    for (size_t k = 0; k < TCM_ARRAY_SIZE(memory_key); k++) {
+        const char *key = memory_key[k];
+        double value = compare_json_number(replay, key);
+        bool is_peak = strcmp(key, "peak_rss_bytes") == 0;
+        if ((strcmp(key, "avg_rss_bytes") == 0 && !t->has_times) ||
+            (is_peak &&
+             tool_json_is_false(tool_json_member(replay, "peak_rss_known"))))
+            continue;
+        if (!add_to_spread(all, name, key, value))
+            return false;
+    }
+    return true;
+}
+
+/* Replays the trace once with the recorded clock. *GOES_ON: further replays
+   have figures, too. false: a message was printed, or a stop was requested. */
+static bool count_memory_once(struct counts *all, struct comparison *c,
+                              size_t trace, size_t contestant, bool *goes_on) {
+    char problem[200], own_clock[128];
+    const char *name = c->contestants.list[contestant].name;
+    size_t n;
+    char *text = compare_run_make(c, 1, trace, contestant, &n);
+    const struct tool_json_value *root =
+        text == NULL ? NULL : tool_json_read(text, n, problem);
+    const struct tool_json_value *replay = tool_json_member(root, "replay");
+    bool good = root != NULL;
+    if (good && !tool_json_is_true(tool_json_member(root, "ok"))) {
+        tool_error("the replay under %s gave no counts: %s", name,
+                   compare_json_text(root, "why"));
+        good = false;
+    } else if (good && compare_run_own_clock(replay, own_clock)) {
+        tool_warn("%s: %s, so its memory over time is not counted", name,
+                  own_clock);
+        *goes_on = false;
+    } else if (good) {
+        good = add_memory(all, &c->trace[trace], name, replay);
+    }
+    tool_json_read_free(root);
+    free(text);
+    return good;
+}
+
+/* Counts the memory that every contestant takes and gives back as recorded time
+   passes; in a trace without times it stands still. The real time of a replay
+   would make all of that chance. */
+static bool count_memory(struct counts *all, struct comparison *c,
+                         size_t trace) {
+    if (!all->has_clock || c->speed != NULL)
+        return true;
+    c->trace[trace].clock = true;
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        bool goes_on = true;
+        for (int k = 0; k < SPREAD_RUNS && goes_on; k++)
+            if (tool_stop_requested() ||
+                !count_memory_once(all, c, trace, i, &goes_on))
+                return false;
+    }
+    return true;
 }
 
 /* --- The file ------------------------------------------------------------- */
@@ -236,10 +360,38 @@ static bool take_saved_traces(void *ctx, const char *name, double value) {
     return true;
 }
 
+/* Reads "spreads", which files of older versions lack. */
+static bool read_saved_spreads(struct counts *all, const char *path) {
+    const struct tool_json_value *root = compare_json_file(path, GATE_FORMAT);
+    bool good = root != NULL;
+    const struct tool_json_value *v =
+        tool_json_first(tool_json_member(root, "spreads"));
+    for (; good && v != NULL; v = tool_json_next(v)) {
+        double least = compare_json_number(v, "least");
+        double most = compare_json_number(v, "most");
+        if (!(least >= 0 && least <= most && most <= COMPARE_MOST_FIGURE)) {
+            tool_error("%s: %s is not a spread of counts from 0 to 1e18", path,
+                       tool_json_key(v));
+            good = false;
+            continue;
+        }
+        struct spread *s = find_spread(all, tool_json_key(v));
+        good = s != NULL;
+        if (!good)
+            continue;
+        s->least_before = least;
+        s->most_before = most;
+        s->has_before = true;
+    }
+    tool_json_read_free(root);
+    return good;
+}
+
 static bool read_saved(struct counts *all, const char *path) {
     return read_file_numbers(path, GATE_FORMAT, NULL, take_saved_traces, all) &&
            read_file_numbers(path, GATE_FORMAT, "counts", take_saved_count,
-                             all);
+                             all) &&
+           read_saved_spreads(all, path);
 }
 
 static bool save_counts(const struct comparison *c, const struct counts *all,
@@ -254,6 +406,15 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
     tool_json_begin_object(&j, "counts");
     for (size_t i = 0; i < all->count; i++)
         tool_json_double(&j, all->list[i].name, all->list[i].now);
+    tool_json_end_object(&j);
+    tool_json_begin_object(&j, "spreads");
+    for (size_t i = 0; i < all->spreads; i++) {
+        const struct spread *s = &all->spread[i];
+        tool_json_begin_object(&j, s->name);
+        tool_json_double(&j, "least", s->least);
+        tool_json_double(&j, "most", s->most);
+        tool_json_end_object(&j);
+    }
     tool_json_end_object(&j);
     tool_json_end_object(&j);
     return tool_json_close(&j);
@@ -286,9 +447,48 @@ static bool are_comparable(const struct counts *all, FILE *out) {
     return true;
 }
 
+struct judgement {
+    size_t more, less, same;
+    size_t skipped; /* for want of a figure */
+    size_t lost;    /* skipped, and the file has the figure */
+};
+
+/* Judges a spread: it differs if no value of one is within the tolerance of a
+   value of the other. */
+static void judge_spread(const struct spread *s, double tolerance,
+                         struct judgement *j, FILE *out) {
+    struct tool_text a, b, d, e;
+    if (s->has_now != s->has_before) {
+        if (!s->has_now) /* else the file is of an older version */
+            fprintf(out, "%s: not judged, no replay has this figure here\n",
+                    tool_text_shown(s->name));
+        j->skipped++;
+        j->lost += !s->has_now;
+        return;
+    }
+    bool is_bytes = strstr(s->name, "_bytes") != NULL;
+    /* the kernel counts resident pages in batches of 32 */
+    double slack = is_bytes ? 32 * 4096 : 2;
+    bool more =
+        s->least > s->most_before + fmax(tolerance * s->most_before, slack);
+    bool less =
+        s->most < s->least_before - fmax(tolerance * s->least_before, slack);
+    j->more += more;
+    j->less += less;
+    j->same += !more && !less;
+    if (more || less)
+        fprintf(out, "%-40s %16s to %s, was %s to %s%s\n",
+                tool_text_shown(s->name),
+                tool_text_count(&a, tool_text_whole(s->least)),
+                tool_text_count(&b, tool_text_whole(s->most)),
+                tool_text_count(&d, tool_text_whole(s->least_before)),
+                tool_text_count(&e, tool_text_whole(s->most_before)),
+                more ? "  MORE" : "");
+}
+
 static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
     struct tool_text a, b;
-    size_t more = 0, less = 0, same = 0, skipped = 0, lost = 0;
+    struct judgement j = {.more = 0};
     if (!are_comparable(all, out))
         return TOOL_DAMAGED;
     for (size_t i = 0; i < all->count; i++) {
@@ -300,13 +500,13 @@ static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
                     c->has_now
                         ? "not judged, the file has no such count"
                         : "not judged, this machine does not count them");
-            skipped++;
-            lost += !c->has_now;
+            j.skipped++;
+            j.lost += !c->has_now;
             continue;
         }
         /* start-up code may vary by a few calls */
         if (fabs(is - was) <= fmax(tolerance * was, 2)) {
-            same++;
+            j.same++;
             continue;
         }
         fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
@@ -315,13 +515,36 @@ static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
                 tool_text_count(&b, tool_text_whole(was)),
                 was == 0 ? 100.0 : 100 * (is - was) / was,
                 is > was ? "  MORE" : "");
-        *(is > was ? &more : &less) += 1;
+        *(is > was ? &j.more : &j.less) += 1;
     }
-    TCM_ASSERT(more + less + same + skipped == all->count);
+    for (size_t i = 0; i < all->spreads; i++)
+        judge_spread(&all->spread[i], tolerance, &j, out);
+    size_t judged = j.more + j.less + j.same;
+    TCM_ASSERT(judged + j.skipped == all->count + all->spreads);
     fprintf(out,
             "%zu counts: %zu more than before, %zu less (tolerance %g %%)\n",
-            all->count - skipped, more, less, 100 * tolerance);
-    return more != 0 ? TOOL_BUDGET : lost != 0 ? TOOL_DAMAGED : TOOL_OK;
+            judged, j.more, j.less, 100 * tolerance);
+    return j.more != 0 ? TOOL_BUDGET : j.lost != 0 ? TOOL_DAMAGED : TOOL_OK;
+}
+
+/* Adds this project's library to the contestants, unless it is one, and checks
+   all. *OWN: its index. false: a message was printed, or a stop was
+   requested. */
+static bool choose_counted(struct comparison *c, size_t *own) {
+    static const char name[] = TCM_ALLOCATOR_NAME;
+    if (compare_contestants_find(&c->contestants, name) == SIZE_MAX &&
+        !compare_contestants_add(&c->contestants, name))
+        return false;
+    *own = compare_contestants_find(&c->contestants, name);
+    if (!compare_run_check_contestants(c))
+        return false;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (c->contestants.list[i].why != NULL) {
+            tool_error("%s cannot be counted: %s", c->contestants.list[i].name,
+                       c->contestants.list[i].why);
+            return false;
+        }
+    return true;
 }
 
 int compare_gate(struct comparison *c, const char *save, const char *against,
@@ -329,17 +552,15 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
     struct counts all = {.traces = (double)c->traces};
     char prefix[32];
     int status = TOOL_OK;
-    bool good = compare_contestants_add(&c->contestants, TCM_ALLOCATOR_NAME) &&
-                comparison_make_room(c, 1);
-    if (good && c->contestants.list[0].why != NULL) {
-        tool_error("this project's library: %s", c->contestants.list[0].why);
-        good = false;
-    }
+    size_t own;
+    bool wants_clock = c->clock == NULL || strcmp(c->clock, "recorded") == 0;
+    bool good = choose_counted(c, &own) && comparison_make_room(c, 1) &&
+                (!wants_clock || compare_run_has_clock(&all.has_clock));
     for (size_t t = 0; good && t < c->traces; t++) {
         snprintf(prefix, sizeof(prefix), "%zu.", t);
         all.prefix = c->traces == 1 ? "" : prefix;
         good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
-               count_replay(&all, c, t);
+               count_replay(&all, c, t, own) && count_memory(&all, c, t);
     }
     if (good && c->lacks && save != NULL)
         tool_error("%s is not written: counts of an incomplete trace are no "
@@ -353,6 +574,7 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
             status = judge_counts(&all, tolerance, out);
     }
     free(all.list);
+    free(all.spread);
     if (tool_stop_requested()) {
         tool_error("interrupted: nothing was judged");
         return TOOL_DAMAGED;

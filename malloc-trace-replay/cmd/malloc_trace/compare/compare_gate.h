@@ -5,9 +5,11 @@
  * --budget 'METRIC<=RATIO,...': the most that a contestant may take, as a ratio
  * to the baseline.
  *
- * --save-baseline and --against: counts of the requests in a trace, and of what
- * this project's allocator does while it is replayed. No times: on any machine,
- * busy or not, the same trace gives the same counts.
+ * --save-baseline and --against: counts of the requests in a trace, of what
+ * this project's allocator does while it is replayed, and of the memory that
+ * allocators take and give back as recorded time passes. No times: on any
+ * machine, busy or not, the same trace gives the same counts. Figures that may
+ * differ from replay to replay are spreads, the least and the most of some.
  *
  * Threads: one.
  */
@@ -19,13 +21,14 @@
 #include <stdio.h>
 
 /*
- * Counts the traces of C. Writes the counts to SAVE (NULL: not), compares them
- * with those in AGAINST (NULL: not) and names on OUT each that differs by more
- * than TOLERANCE, a ratio. Returns an exit status: TOOL_BUDGET if a count is
- * larger than it may be; else TOOL_DAMAGED where counts cannot be judged: a
- * trace is incomplete (SAVE is not written then), AGAINST has counts of another
- * number of traces or none, or instructions that this machine does not count,
- * or a stop was requested.
+ * Counts the traces of C: memory under each of its contestants and under this
+ * project's library, which is added if it is missing. Writes the counts to SAVE
+ * (NULL: not), compares them with those in AGAINST (NULL: not) and names on OUT
+ * each that differs by more than TOLERANCE, a ratio. Returns an exit status:
+ * TOOL_BUDGET if a count is larger than it may be; else TOOL_DAMAGED where
+ * counts cannot be judged: a trace is incomplete (SAVE is not written then),
+ * AGAINST has counts of another number of traces or none, or instructions or
+ * memory that are not counted now, or a stop was requested.
  */
 int compare_gate(struct comparison *c, const char *save, const char *against,
                  double tolerance, FILE *out);
