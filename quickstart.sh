@@ -87,7 +87,7 @@ step "Ordering the streams of its threads"
 step "Replaying the same requests under the C library's malloc"
 "$tools/replay" --json libc.json p.lz4
 
-step "Replaying them under libtcmalloc_minimal"
+step "Replaying them under tcmalloc-mt, the allocator of this project"
 LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.lz4
 
 # --- The result -------------------------------------------------------------
@@ -110,8 +110,8 @@ printf '%-20s %12s %14s %8s %20s\n' allocator processor "replay's own" \
     wall 'peak memory (bytes)'
 for file in libc tcmalloc; do
     case $file in
-    libc) name="C library" ;;
-    *) name=libtcmalloc_minimal ;;
+    libc) name=glibc ;;
+    *) name=tcmalloc-mt ;;
     esac
     own=$(value $file.json replayer_cpu_ns)
     printf '%-20s %12.1f %14.1f %8.1f %20s\n' "$name" \
