@@ -57,7 +57,7 @@ is "what libraries keep is counted" "$("$python" -c 'import json
 d = json.load(open("clean.json"))
 print(d["blocks"], d["found"], d["suppressed_blocks"] > 0)')" "0 False True"
 like "in a line" text \
-    '^suppressed: .* in [0-9]+ blocks? that libraries keep \(--show-suppressed '
+    '^suppressed: .* in [0-9]+ blocks? that libraries keep \(see --show-suppressed\)$'
 leaks --all --json all.json -- ./app clean >/dev/null 2>&1
 is "or shown" "$("$python" -c 'import json
 d, e = json.load(open("all.json")), json.load(open("clean.json"))

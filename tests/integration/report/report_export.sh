@@ -281,6 +281,14 @@ fails_with "a format twice" 2 report --to=csv -o x --to=csv -o y stacks.p
 fails_with "also by its option" 2 report --to=csv -o x --csv y stacks.p
 [ ! -e x ] && [ ! -e y ]
 result "then nothing is written" $?
+if have script; then
+    script -qec "'$malloc_trace' report --to=pprof stacks.p" /dev/null \
+        </dev/null >printed 2>&1
+    is "a profile of bytes on a terminal" "$?" 2
+    like "is refused" printed 'standard output is a terminal: --to=pprof '
+else
+    skip "a profile of bytes on a terminal" "no script here"
+fi
 "$malloc_trace" report --help-all >got
 is "the help has no such options" \
     "$(grep -cE -- "--($(echo $formats | tr ' ' '|'))([^-]|\$)" got)" 0

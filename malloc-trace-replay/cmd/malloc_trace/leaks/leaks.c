@@ -260,8 +260,7 @@ static void print_suppressed(const struct leaks *l, const struct run *r) {
         print_blocks(r->out, bytes - l->kept_bytes, blocks - l->kept_blocks);
         fputs(" by --suppressions", r->out);
     }
-    fputs(r->show_suppressed ? "\n" : " (--show-suppressed tells which)\n",
-          r->out);
+    fputs(r->show_suppressed ? "\n" : " (see --show-suppressed)\n", r->out);
     if (!r->show_suppressed)
         return;
     fprintf(r->out, "%10s %13s  suppressed by\n", "bytes", "blocks");
