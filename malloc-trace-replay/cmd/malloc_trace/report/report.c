@@ -125,19 +125,12 @@ static bool take_live_at(void *ctx, const char *value) {
 
 static bool take_filter(void *ctx, const char *value) {
     struct report *r = ctx;
-    char text[160];
     if (r->has_match)
         regfree(&r->match);
-    r->has_match = false;
-    int error = regcomp(&r->match, value, REG_EXTENDED | REG_NOSUB);
-    if (error != 0) {
-        regerror(error, &r->match, text, sizeof(text));
-        (void)tool_usage_error("--filter: \"%s\": %s", value, text);
-        return false;
-    }
-    r->has_match = true;
+    r->has_match =
+        report_input_compile("--filter", value, &r->match) == TOOL_OK;
     r->filter.match = &r->match;
-    return true;
+    return r->has_match;
 }
 
 /* Reads the options. False: exit with the status in O. */

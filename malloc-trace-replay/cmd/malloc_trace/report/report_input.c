@@ -11,19 +11,13 @@ void report_input_init(struct report_input *in) {
         (struct tool_opt_list){.at = in->file, .room = REPORT_INPUT_LIST};
 }
 
-static int compile_skips(struct report_input *in) {
+int report_input_compile(const char *option, const char *text, regex_t *match) {
     char problem[160];
-    struct report_skip *s = &in->skip;
-    for (; s->count < in->skips.count; s->count++) {
-        const char *text = in->skip_text[s->count];
-        regex_t *match = &s->match[s->count];
-        int error = regcomp(match, text, REG_EXTENDED | REG_NOSUB);
-        if (error != 0) {
-            regerror(error, match, problem, sizeof(problem));
-            return tool_usage_error("--skip: \"%s\": %s", text, problem);
-        }
-    }
-    return TOOL_OK;
+    int error = regcomp(match, text, REG_EXTENDED | REG_NOSUB);
+    if (error == 0)
+        return TOOL_OK;
+    regerror(error, match, problem, sizeof(problem));
+    return tool_usage_error("%s: \"%s\": %s", option, text, problem);
 }
 
 int report_input_take(struct report_input *in, const struct tool_opts *o) {
@@ -33,7 +27,13 @@ int report_input_take(struct report_input *in, const struct tool_opts *o) {
         return tool_usage_error("--skip and --no-skip exclude each other");
     in->traces = (const char *const *)o->operand;
     in->count = (size_t)o->operand_count;
-    int status = compile_skips(in);
+    int status = TOOL_OK;
+    while (status == TOOL_OK && in->skip.count < in->skips.count) {
+        size_t i = in->skip.count;
+        status =
+            report_input_compile("--skip", in->skip_text[i], &in->match[i]);
+        in->skip.count += status == TOOL_OK;
+    }
     for (size_t i = 0; status == TOOL_OK && i < in->files.count; i++)
         status = report_suppressions_read(&in->suppressions, in->file[i]);
     return status;

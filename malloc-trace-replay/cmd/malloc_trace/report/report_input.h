@@ -52,6 +52,9 @@ struct report_input {
         .text = &(in)->modules                                                 \
     }
 
+/* Compiles the extended regular expression TEXT of OPTION. Returns TOOL_OK, or
+   TOOL_USAGE after a message. */
+int report_input_compile(const char *option, const char *text, regex_t *match);
 /* Makes IN, all zero, ready for its options. */
 void report_input_init(struct report_input *in);
 /* Takes the operands of O as traces, and the values of the options. Returns
