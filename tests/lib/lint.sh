@@ -27,23 +27,26 @@ list() {
     ) | sort -u
 }
 
-# objects FOLDER...: the objects under these folders of the build whose source
-# is in the tree, or is made by the build; an object stays behind when its source
-# is removed or renamed. The name of an object is that of its source, behind
-# that of its program and a hyphen if it has flags of its own.
+# objects FOLDER...: the objects under these folders of the build that are of
+# its present sources. Others stay behind when a source is removed, or when
+# another library or program takes it over: an object whose source is not there,
+# or is younger. The name of an object is that of its source, behind that of its
+# program and a hyphen if it has flags of its own.
 objects() {
-    list '*.c' '*.cc' >"$work/tree_sources"
-    (cd "$top_builddir" && find "$@" -name '*.c') >"$work/built_sources"
-    (cd "$top_builddir" && find "$@" -name '*.o') |
+    list '*.c' '*.cc' | (cd "$tree" && xargs stat -c '%Y %n') \
+        >"$work/tree_sources"
+    (cd "$top_builddir" && find "$@" -name '*.c' -exec stat -c '%Y %n' {} +) \
+        >"$work/built_sources"
+    (cd "$top_builddir" && find "$@" -name '*.o' -exec stat -c '%Y %n' {} +) |
         awk -v tree="$work/tree_sources" -v built="$work/built_sources" '
         BEGIN {
-            while ((getline name < tree) > 0 || (getline name < built) > 0) {
-                sub(/\.cc?$/, "", name)
-                source[name] = 1
+            while ((getline < tree) > 0 || (getline < built) > 0) {
+                sub(/\.cc?$/, "", $2)
+                source[$2] = $1
             }
         }
         {
-            name = $0
+            name = $2
             sub(/\.o$/, "", name)
             sub(/\.libs\//, "", name)
             folder = file = name
@@ -51,8 +54,8 @@ objects() {
             sub(/.*\//, "", file)
             while (!(folder file in source) && sub(/^[^-]*-/, "", file))
                 continue
-            if (folder file in source)
-                print
+            if (folder file in source && source[folder file] <= $1)
+                print $2
         }'
 }
 

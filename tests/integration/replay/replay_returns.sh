@@ -28,7 +28,7 @@ differences() { paste "$1" "$2" | awk '{ print $2 - $1 }'; }
 
 # --- As the allocator counts --------------------------------------------------
 
-# What the loader and the C library ask for is the same for both traces.
+# The loader and the C library ask for the same in both traces.
 "$make" pairs few.p 3000 >few.truth || exit 99
 "$make" pairs many.p 9000 >many.truth || exit 99
 for mode in none real; do
