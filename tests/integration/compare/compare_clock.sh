@@ -187,7 +187,7 @@ PYTHON
 gate 0 "a file of an older version" --against old -a $decays t.lz4
 gate 1 "a spread that is none" --against wrong -a $decays t.lz4
 like "is named" "$err" "wrong: decays.avg_rss_bytes is not a spread"
-"$replay" -q --clock=recorded --json r t.lz4
+"$replay" -q --count-returns --json r t.lz4 2>"$err"
 if grep -q madvise_calls r; then
     like "what is given back is counted" counts '"decays.madvise_bytes": '
     gate 4 "giving back more" --against counts -a "decays=./decay.so,\

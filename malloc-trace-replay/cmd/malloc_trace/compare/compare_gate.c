@@ -234,7 +234,7 @@ static bool count_replay(struct counts *all, struct comparison *c, size_t trace,
                          size_t own) {
     size_t n;
     c->trace[trace].mode = "none";
-    c->trace[trace].clock = false;
+    c->trace[trace].clock = c->counts_returns = false;
     char *text = compare_run_make(c, 1, trace, own, &n);
     if (text == NULL)
         return false;
@@ -251,8 +251,8 @@ static bool count_replay(struct counts *all, struct comparison *c, size_t trace,
    five others in one of 252 cases. */
 enum { SPREAD_RUNS = 5 };
 
-/* Figures of a replay that are gated: its keys. A replay lacks those that it
-   cannot find out. */
+/* Figures of a replay that are gated: its keys. A replay lacks calls where it
+   cannot count them, as in a container that forbids filters. */
 static const char *const memory_key[] = {
     "madvise_calls", "madvise_bytes", "munmap_calls",   "munmap_bytes",
     "mmap_calls",    "mmap_bytes",    "peak_rss_bytes", "avg_rss_bytes"};
@@ -331,7 +331,7 @@ static bool count_memory(struct counts *all, struct comparison *c,
                          size_t trace) {
     if (!all->has_clock || c->speed != NULL)
         return true;
-    c->trace[trace].clock = true;
+    c->trace[trace].clock = c->counts_returns = true;
     for (size_t i = 0; i < c->contestants.count; i++) {
         bool goes_on = true;
         for (int k = 0; k < SPREAD_RUNS && goes_on; k++)

@@ -130,7 +130,8 @@ struct comparison {
     const char *clock; /* "real" or "recorded"; NULL: recorded where that can
                           be */
     uint64_t seed;
-    uint64_t limit_ns; /* of one run; 0: none */
+    uint64_t limit_ns;   /* of one run; 0: none */
+    bool counts_returns; /* replays count what allocators give back */
     bool interrupted, ran_program;
     const char *program_skipped; /* why the program was not run; NULL: it was,
                                     or was not to be */

@@ -242,6 +242,8 @@ static bool run_replay(const struct comparison *c, struct run_files *f,
         add_option(&w, "speed", c->speed);
     if (t->clock)
         add_option(&w, "clock", "recorded");
+    if (c->counts_returns)
+        add_word(&w, "--count-returns");
     if (round == 0) {
         if (!make_course_file(f))
             return false;
