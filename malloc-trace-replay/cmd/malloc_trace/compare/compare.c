@@ -12,6 +12,7 @@
 #include "cmd/malloc_trace/compare/compare_print.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "cmd/malloc_trace/subcommands.h"

@@ -62,7 +62,7 @@ static const char *own_settings(const char *name) {
     return NULL;
 }
 
-static bool is_own_name(const char *name) {
+bool compare_contestants_is_own_name(const char *name) {
     const char *rest = own_settings(name);
     return rest != NULL && *rest == '\0';
 }
@@ -117,7 +117,7 @@ static int find_known_library(const char *name, char path[PATH_MAX]) {
         path[0] = '\0';
         return 1;
     }
-    if (is_own_name(name))
+    if (compare_contestants_is_own_name(name))
         return tool_own_library_find(TOOL_LIBRARY, path) ? 1 : -1;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++) {
         if (strcmp(known[i].name, name) != 0)
@@ -407,8 +407,9 @@ bool compare_contestants_add_known(struct compare_contestants *all) {
 
 /* --- Settings ------------------------------------------------------------- */
 
-static bool add_variant(struct compare_contestants *all, size_t from,
-                        const char *setting, size_t length) {
+bool compare_contestants_add_variant(struct compare_contestants *all,
+                                     size_t from, const char *setting,
+                                     size_t length) {
     const char *shown = setting;
     char *name;
     /* a part that all names of this variable share is left out */
@@ -466,7 +467,7 @@ bool compare_contestants_sweep(struct compare_contestants *all,
                 (void)tool_usage_error("--sweep: a value is too long");
                 return false;
             }
-            if (!add_variant(all, i, setting, (size_t)used))
+            if (!compare_contestants_add_variant(all, i, setting, (size_t)used))
                 return false;
             value += n + (value[n] != '\0');
         }
@@ -488,14 +489,8 @@ bool compare_contestant_prepare(struct compare_contestant *c) {
     return tool_preload_link(c->preload, c->link);
 }
 
-struct contestant_environment {
-    const struct compare_contestant *of;
-    bool keep_preload;
-};
-
-/* Runs in the child, before the program. */
-static bool set_environment(void *ctx) {
-    const struct contestant_environment *e = ctx;
+bool compare_contestant_enter(void *ctx) {
+    const struct compare_contestant_environment *e = ctx;
     const struct compare_contestant *c = e->of;
     const char *old = e->keep_preload ? getenv("LD_PRELOAD") : NULL;
     /* a program linked with another allocator uses the C library's only if
@@ -524,137 +519,12 @@ bool compare_contestant_run(const struct compare_contestant *c,
                             bool keep_preload,
                             const struct tool_child_spec *what,
                             uint64_t limit_ns, struct tool_child_end *end) {
-    struct contestant_environment e = {.of = c, .keep_preload = keep_preload};
+    struct compare_contestant_environment e = {.of = c,
+                                               .keep_preload = keep_preload};
     struct tool_child_spec under = *what;
-    under.prepare = set_environment;
+    under.prepare = compare_contestant_enter;
     under.ctx = &e;
     under.signals = TOOL_CHILD_STOPS;
     under.dies_with_parent = true;
     return tool_child_run(&under, limit_ns, end);
-}
-
-#define GLIBC    "GLIBC_TUNABLES=glibc.malloc."
-#define JEMALLOC "MALLOC_CONF="
-
-static const struct setting {
-    const char *allocator;
-    const char *setting; /* VARIABLE= and what precedes a value */
-    const char *values;  /* separated by commas, without the default */
-    const char *meaning;
-} settings[] = {
-    {"glibc", GLIBC "tcache_count=", "0,2,32,127",
-     "blocks of one size that a thread keeps (7)"},
-    {"glibc", GLIBC "tcache_max=", "128,512",
-     "largest block that a thread keeps, in bytes (1032)"},
-    {"glibc", GLIBC "mmap_threshold=", "65536,1048576,33554432",
-     "blocks from this size on are mapped separately; a value that is set "
-     "does not grow (131072 and growing)"},
-    {"glibc", GLIBC "trim_threshold=", "0,16777216,1073741824",
-     "free memory at the heap's top above which it is given back (131072 and "
-     "growing)"},
-    {"glibc", GLIBC "top_pad=", "0,1048576,16777216",
-     "bytes taken from the system beyond those needed (131072)"},
-    {"glibc", GLIBC "arena_max=", "1,2,4",
-     "heaps that threads share (8 for each processor)"},
-    {"glibc", GLIBC "hugetlb=", "1,2",
-     "1: ask for transparent huge pages; 2: use reserved ones (0)"},
-    {"glibc", GLIBC "mxfast=", "0,64,160",
-     "largest block of the fast bins, in bytes (128)"},
-    {"jemalloc", JEMALLOC "narenas:", "1,2,8",
-     "heaps that threads share (4 for each processor)"},
-    {"jemalloc", JEMALLOC "dirty_decay_ms:", "0,1000,-1",
-     "time until unused pages are given back; -1: never (10000)"},
-    {"jemalloc", JEMALLOC "muzzy_decay_ms:", "10000,-1",
-     "time until pages that the system may take when it needs them are "
-     "given back (0)"},
-    {"jemalloc", JEMALLOC "thp:", "always,never",
-     "transparent huge pages (the system's default)"},
-    {"jemalloc", JEMALLOC "tcache_max:", "1024,4096,262144",
-     "largest block that a thread keeps, in bytes (32768)"},
-    {"jemalloc", JEMALLOC "lg_tcache_nslots_mul:", "0,3",
-     "blocks of one size that a thread keeps, as a power of two of those in a "
-     "slab (1)"},
-    {"jemalloc", JEMALLOC "background_thread:", "true",
-     "background threads give memory back (false)"},
-    {"jemalloc", JEMALLOC "metadata_thp:", "auto",
-     "huge pages for its own records (disabled)"},
-    {"mimalloc", "MIMALLOC_PURGE_DELAY=", "0,100,-1",
-     "ms until unused pages are given back, from version 2.1 on (10)"},
-    {"mimalloc", "MIMALLOC_RESET_DELAY=", "0,1000",
-     "ms until unused pages are given back, before version 2.1 (100)"},
-    {"mimalloc", "MIMALLOC_PAGE_RESET=", "1",
-     "give back each page when it is free, before version 2.1 (0)"},
-    {"mimalloc", "MIMALLOC_ARENA_EAGER_COMMIT=", "0,1",
-     "take memory of an arena at once, from version 2.1 on (2: if the system "
-     "overcommits)"},
-    {"mimalloc", "MIMALLOC_EAGER_COMMIT=", "0",
-     "take memory of a segment at once, before version 2.1 (1)"},
-    {"mimalloc", "MIMALLOC_EAGER_COMMIT_DELAY=", "0,4",
-     "segments of a thread whose memory is taken step by step (1)"},
-    {"mimalloc", "MIMALLOC_ALLOW_LARGE_OS_PAGES=", "1",
-     "huge pages, from version 2.1 on (0)"},
-    {"mimalloc", "MIMALLOC_LARGE_OS_PAGES=", "1",
-     "huge pages, before version 2.1 (0)"},
-    {"gperftools", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
-     "4194304,134217728", "bytes in all thread caches together (33554432)"},
-    {"gperftools", "TCMALLOC_RELEASE_RATE=", "0,10",
-     "how fast memory is given back (1)"},
-    {"gperftools", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
-     "give free pages back at once (0)"},
-    {"gperftools", "TCMALLOC_TRANSFER_NUM_OBJ=", "128,512",
-     "blocks that pass between a thread and the heap together (32)"},
-    {OWN_NAME, "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=", "4194304,134217728",
-     "bytes in all thread caches together (33554432)"},
-    {OWN_NAME, "TCMALLOC_RELEASE_RATE=", "0,10",
-     "how fast memory is given back (1)"},
-    {OWN_NAME, "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
-     "give free pages back at once (0)"},
-};
-
-bool compare_settings_add(struct compare_contestants *all, const char *name) {
-    char text[256];
-    bool any = false;
-    if (is_own_name(name))
-        name = OWN_NAME;
-    size_t from = compare_contestants_find(all, name);
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++) {
-        const struct setting *s = &settings[i];
-        if (strcmp(s->allocator, name) != 0)
-            continue;
-        if (from == SIZE_MAX) {
-            if (!compare_contestants_add(all, name))
-                return false;
-            from = all->count - 1;
-        }
-        any = true;
-        for (const char *value = s->values; *value != '\0';) {
-            size_t n = strcspn(value, ",");
-            int used = snprintf(text, sizeof(text), "%s%.*s", s->setting,
-                                (int)n, value);
-            if (!add_variant(all, from, text, (size_t)used))
-                return false;
-            value += n + (value[n] != '\0');
-        }
-    }
-    if (!any)
-        (void)tool_usage_error("--sweep-known: \"%s\" is not an allocator "
-                               "with known settings (glibc, jemalloc, "
-                               "mimalloc, gperftools, " OWN_NAME ") or list",
-                               name);
-    return any;
-}
-
-const char *compare_settings_meaning(const char *variable) {
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++)
-        if (strncmp(settings[i].setting, variable,
-                    strlen(settings[i].setting)) == 0)
-            return settings[i].meaning;
-    return NULL;
-}
-
-void compare_settings_print(FILE *out) {
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++)
-        fprintf(out, "%-13s %s%s\n%-13s     %s\n", settings[i].allocator,
-                settings[i].setting, settings[i].values, "",
-                settings[i].meaning);
 }

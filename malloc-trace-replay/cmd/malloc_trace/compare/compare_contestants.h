@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contestants: allocators, each with the environment that sets it up; and the
- * known settings of known allocators.
+ * Contestants: allocators, each with the environment that sets it up.
  *
  * Invariants: names are unique; an environment has each variable once.
  * Threads: one.
@@ -68,6 +67,9 @@ bool compare_contestants_add_variant(struct compare_contestants *all,
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library);
 
+/* Tells whether NAME is a name, also an old one, of this project's allocator.
+   */
+bool compare_contestants_is_own_name(const char *name);
 /* The index of NAME, or of the contestant that has this name in older versions;
    SIZE_MAX: none. */
 size_t compare_contestants_find(const struct compare_contestants *all,
@@ -107,6 +109,14 @@ bool compare_contestant_set(struct compare_contestant *c, const char *setting);
 /* To be called before a program runs under C. false: a message was printed. */
 bool compare_contestant_prepare(struct compare_contestant *c);
 
+/* Environment of a contestant, for a child. */
+struct compare_contestant_environment {
+    const struct compare_contestant *of;
+    bool keep_preload; /* as of compare_contestant_run */
+};
+/* Sets the environment CTX points to; a tool_child_spec's `prepare`. */
+bool compare_contestant_enter(void *ctx);
+
 /*
  * Runs SPEC to its end in the environment of C: LD_PRELOAD and C's variables.
  * KEEP_PRELOAD, for programs of others: libraries that were preloaded before
@@ -117,18 +127,5 @@ bool compare_contestant_run(const struct compare_contestant *c,
                             bool keep_preload,
                             const struct tool_child_spec *spec,
                             uint64_t limit_ns, struct tool_child_end *end);
-
-/* --- Known settings ------------------------------------------------------- */
-
-/* --sweep-known NAME: adds the known allocator NAME if it is missing, and a
-   contestant for each value of its known settings. false: a message was
-   printed. */
-bool compare_settings_add(struct compare_contestants *all, const char *name);
-
-/* Meaning of a setting, VARIABLE=VALUE; NULL: it is not known. */
-const char *compare_settings_meaning(const char *variable);
-
-/* Prints all known settings. */
-void compare_settings_print(FILE *out);
 
 #endif

@@ -132,6 +132,7 @@ struct comparison {
     uint64_t seed;
     uint64_t limit_ns;   /* of one run; 0: none */
     bool counts_returns; /* replays count what allocators give back */
+    bool lean; /* replays measure no latency, and no memory over time */
     bool interrupted, ran_program;
     const char *program_skipped; /* why the program was not run; NULL: it was,
                                     or was not to be */

@@ -5,6 +5,7 @@
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_recommend.h"
+#include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/files.h"
 #include "common/json.h"
