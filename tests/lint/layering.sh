@@ -111,9 +111,13 @@ program_includes() {
     bad_includes malloc-trace-replay/cmd/replay/feed $below cmd/replay/feed
     for command in "$tree"/malloc-trace-replay/cmd/malloc_trace/*/; do
         command=$(basename "$command")
-        # leaks is a report of its own, made of the parts of report
-        also=
-        [ "$command" != leaks ] || also=cmd/malloc_trace/report
+        # leaks is a report of its own, made of the parts of report; tune
+        # runs comparisons
+        case $command in
+        leaks) also=cmd/malloc_trace/report ;;
+        tune) also=cmd/malloc_trace/compare ;;
+        *) also= ;;
+        esac
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/malloc_trace/$command" $below \
             "cmd/malloc_trace/$command" cmd/malloc_trace/subcommands.h $also

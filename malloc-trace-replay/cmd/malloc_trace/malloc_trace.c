@@ -61,6 +61,8 @@ static const struct {
      "run a program and record its memory requests", cmd_record},
     {"compare", "malloc-trace compare",
      "find the allocator that serves a program or traces best", cmd_compare},
+    {"tune", "malloc-trace tune",
+     "find the settings that serve a program or traces best", cmd_tune},
     {"gate", "malloc-trace gate",
      "fail where a program asks for more memory than before", cmd_gate},
     {"info", "malloc-trace info", "print summaries of traces", cmd_info},

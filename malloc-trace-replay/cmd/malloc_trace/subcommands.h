@@ -17,5 +17,6 @@ int cmd_info(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 
 #endif

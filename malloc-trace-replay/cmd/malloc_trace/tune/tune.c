@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace tune: the allocator and the settings that serve a program best,
+ * searched together, and judged by runs that took no part in the search. The
+ * command line, and the order of the steps.
+ */
+#include "base/check.h"
+#include "base/clock.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
+#include "cmd/malloc_trace/subcommands.h"
+#include "cmd/malloc_trace/tune/tune_outcome.h"
+#include "common/files.h"
+#include "common/main.h"
+#include "common/opts.h"
+#include "common/stop.h"
+#include "common/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Runs of a search if none are given, and the most that minutes buy. */
+enum { RUNS = 200, MOST_RUNS = 100000, LEAST_RUNS = 8 };
+#define NS_OF_MINUTE 60e9
+
+struct tune_request {
+    struct tune_runs runs;
+    struct comparison holdout;
+    struct tune_search *search;
+    struct tune_outcome outcome;
+    unsigned goal;
+    const char *baseline, *json, *html;
+    const char *held[16];
+    struct tool_opt_list holds;
+    uint64_t budget;
+    double minutes, margin;
+    bool has_goal, has_loss, run_program, all_processes, no_check;
+    bool is_command;
+    char **operand;
+    int operands;
+    char folder[PATH_MAX], held_folder[PATH_MAX]; /* "": not made */
+    struct compare_recorded recorded;
+    char *command;
+    /* progress */
+    bool shown;
+    int length;
+    uint64_t start_ns, made; /* runs of the search, also those from the file */
+};
+
+/* --- The command line ----------------------------------------------------- */
+
+static bool take_allocator(void *ctx, const char *value) {
+    return compare_contestants_add(ctx, value);
+}
+
+/* Options, and the empty row behind them. */
+enum { OPTIONS = 24 };
+
+static void add_options(struct tune_request *o, struct tool_opt *opts) {
+    static const char *const clocks[] = {"real", "recorded", NULL};
+    const struct tool_opt rows[] = {
+        {.name = "goal",
+         .value = "WHAT",
+         .help = "memory (mean resident memory), peak, time (processor time in "
+                 "malloc), or cost, which needs a price. Default: cost with a "
+                 "price, else memory",
+         .word = &o->goal,
+         .words = tune_goal_name,
+         .given = &o->has_goal},
+        {.letter = 'a',
+         .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
+         .help = "an allocator to search, as in compare. Default: all that "
+                 "are installed",
+         .take = take_allocator,
+         .ctx = &o->runs.base.contestants},
+        {.name = "default",
+         .value = "NAME",
+         .help = "the allocator that is to be beaten (glibc)",
+         .text = &o->baseline},
+        {.name = "runs",
+         .value = "N",
+         .help = "make at most N runs before the fresh ones that judge (200)",
+         .count = &o->budget,
+         .least = LEAST_RUNS,
+         .most = MOST_RUNS},
+        {.name = "minutes",
+         .value = "M",
+         .help = "end within about M minutes, fresh runs included",
+         .number = &o->minutes,
+         .low = 0.01,
+         .high = 1e5},
+        {.name = "most-loss",
+         .value = "P%",
+         .help = "propose nothing that takes P % more of the program's time, "
+                 "or with --goal=time of memory (10 %)",
+         .ratio = &o->runs.most_loss,
+         .given = &o->has_loss},
+        {.name = "holdout",
+         .value = "FILE",
+         .help = "judge also on this trace, which the search does not see",
+         .list = &o->holds},
+        {.name = "run-program",
+         .help = "run COMMAND itself with the default and with the settings",
+         .flag = &o->run_program},
+        {.name = "resume",
+         .value = "FILE",
+         .help = "keep all runs in FILE, and go on from those that it has",
+         .text = &o->runs.file},
+        {.name = "price-gb-month",
+         .rare = true,
+         .value = "PRICE",
+         .help = "of a GiB of memory for a month",
+         .number = &o->runs.gb_month,
+         .low = 0,
+         .high = 1e9},
+        {.name = "price-cpu-hour",
+         .rare = true,
+         .value = "PRICE",
+         .help = "of a processor for an hour",
+         .number = &o->runs.cpu_hour,
+         .low = 0,
+         .high = 1e9},
+        {.name = "margin",
+         .rare = true,
+         .value = "P%",
+         .help = "smaller gains are not proposed (2 %)",
+         .ratio = &o->margin},
+        {.name = "seed",
+         .rare = true,
+         .value = "N",
+         .help = "begin random choices with N (1)",
+         .count = &o->runs.seed},
+        {.name = "touch",
+         .rare = true,
+         .value = "WHAT",
+         .help = "passed to replay",
+         .text = &o->runs.base.touch},
+        {.name = "clock",
+         .rare = true,
+         .value = "CLOCK",
+         .help = "real: replays without the recorded clock, which is the "
+                 "default for traces with times",
+         .text = &o->runs.base.clock,
+         .words = clocks},
+        {.name = "all-processes",
+         .rare = true,
+         .help = "search for all processes of COMMAND with at least a "
+                 "twentieth of the calls of the largest",
+         .flag = &o->all_processes},
+        {.name = "no-check",
+         .rare = true,
+         .help = "do not check first that the allocators handle blocks "
+                 "correctly",
+         .flag = &o->no_check},
+        {.name = "json",
+         .value = "FILE",
+         .help = "write everything as JSON (-: to standard output in place of "
+                 "the text)",
+         .text = &o->json},
+        {.name = "html",
+         .value = "FILE",
+         .help = "write everything as a page",
+         .text = &o->html},
+    };
+    TCM_ASSERT(TCM_ARRAY_SIZE(rows) < OPTIONS);
+    memcpy(opts, rows, sizeof(rows));
+}
+
+/* Tells whether "--" stands between options and operands. */
+static bool has_dashes(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return true;
+    return false;
+}
+
+/* Returns the command line with words quoted where a shell needs it, to be
+   freed. */
+static char *quote_command_line(int argc, char **argv) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL)
+        return NULL;
+    fputs("malloc-trace", f);
+    for (int i = 0; i < argc; i++) {
+        fputc(' ', f);
+        tool_shell_put_word(f, argv[i]);
+    }
+    return fclose(f) == 0 ? text : NULL;
+}
+
+static bool is_usable(struct tune_request *o) {
+    bool has_price = o->runs.gb_month > 0 || o->runs.cpu_hour > 0;
+    if (o->operands == 0) {
+        (void)tool_usage_error("no FILE and no COMMAND given");
+        return false;
+    }
+    if (!o->has_goal)
+        o->goal = has_price ? TUNE_COST : TUNE_MEMORY;
+    o->runs.goal = (enum tune_goal)o->goal;
+    if (o->runs.goal == TUNE_COST && !has_price) {
+        (void)tool_usage_error("--goal=cost needs --price-gb-month or "
+                               "--price-cpu-hour");
+        return false;
+    }
+    if (o->is_command && o->runs.file != NULL) {
+        (void)tool_usage_error("--resume needs FILEs: record COMMAND first "
+                               "(malloc-trace record)");
+        return false;
+    }
+    if (!o->is_command && (o->run_program || o->all_processes)) {
+        (void)tool_usage_error("%s needs a COMMAND", o->run_program
+                                                         ? "--run-program"
+                                                         : "--all-processes");
+        return false;
+    }
+    for (int i = 0; i < o->operands && !o->is_command; i++)
+        if (strcmp(o->operand[i], "-") == 0) {
+            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
+                                   "again for every run");
+            return false;
+        }
+    const char *outs[3], *const none[] = {"-"};
+    int n = 0;
+    if (o->json != NULL)
+        outs[n++] = o->json;
+    if (o->html != NULL)
+        outs[n++] = o->html;
+    if (o->runs.file != NULL)
+        outs[n++] = o->runs.file;
+    return n == 0 ||
+           !tool_files_collide(
+               outs, n, o->is_command ? none : (const char *const *)o->operand,
+               o->is_command ? 0 : o->operands);
+}
+
+/* false: exit with *STATUS. */
+static bool parse_request(struct tune_request *o, int argc, char **argv,
+                          int *status) {
+    struct tool_opt opts[OPTIONS] = {{0}};
+    struct tool_opts options;
+    o->is_command = has_dashes(argc, argv);
+    o->command = quote_command_line(argc, argv);
+    o->runs.seed = 1;
+    o->runs.most_loss = 0.1;
+    o->margin = 0.02;
+    o->holds =
+        (struct tool_opt_list){.at = o->held, .room = TCM_ARRAY_SIZE(o->held)};
+    add_options(o, opts);
+    const struct tool_command command = {
+        .usage = "malloc-trace tune [OPTION]... FILE...\n"
+                 "malloc-trace tune [OPTION]... -- COMMAND [ARGUMENT]...",
+        .about =
+            "Find the allocator and the settings that serve these traces best: "
+            "replays them under many, searches near the best, judges the "
+            "winner by fresh runs, and prints the lines that set it. With "
+            "COMMAND it is recorded first.",
+        .opts = opts,
+        .quiet = "no report and no progress, only warnings and errors",
+        .notes = "Ctrl-C ends the search with the best so far.\n"
+                 "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
+                 "or the search was interrupted.",
+        .stop_at_operand = o->is_command};
+    if (!tool_opts_parse(&options, &command, argc, argv)) {
+        *status = options.status;
+        return false;
+    }
+    o->operand = options.operand;
+    o->operands = options.operand_count;
+    *status = TOOL_USAGE;
+    if (!is_usable(o))
+        return false;
+    if (o->is_command)
+        o->operand[o->operands] = NULL;
+    return true;
+}
+
+/* --- The space ------------------------------------------------------------ */
+
+static bool choose_allocators(struct tune_request *o) {
+    struct compare_contestants *all = &o->runs.base.contestants;
+    const char *name = o->baseline == NULL ? "glibc" : o->baseline;
+    if (all->count == 0 && !compare_contestants_add_known(all))
+        return false;
+    if (compare_contestants_find(all, name) == SIZE_MAX &&
+        !compare_contestants_add(all, name))
+        return false;
+    o->runs.base.baseline = compare_contestants_find(all, name);
+    return true;
+}
+
+/* Name in the table of settings of the allocator of C. */
+static const char *known_name(const struct compare_contestant *c) {
+    if (c->library[0] == '\0')
+        return "glibc";
+    if (compare_contestant_is_own(c))
+        return TCM_ALLOCATOR_NAME;
+    const char *slash = strrchr(c->library, '/');
+    const char *file = slash == NULL ? c->library : slash + 1;
+    return strstr(file, "jemalloc") != NULL   ? "jemalloc"
+           : strstr(file, "mimalloc") != NULL ? "mimalloc"
+           : strstr(file, "tcmalloc") != NULL ? "gperftools"
+                                              : "";
+}
+
+static bool add_allocator(struct tune_runs *r, size_t contestant) {
+    const struct compare_contestant *c = &r->base.contestants.list[contestant];
+    size_t count;
+    const struct compare_setting *table = compare_settings(&count);
+    const char *known = known_name(c);
+    r->contestant[r->space.allocators] = contestant;
+    return tune_space_add(&r->space, c->name, known,
+                          compare_settings_version(known, c->library), table,
+                          count);
+}
+
+/* Makes the space of the allocators that take part, the default first. */
+static bool make_space(struct tune_request *o) {
+    struct tune_runs *r = &o->runs;
+    const struct compare_contestants *all = &r->base.contestants;
+    r->contestant = calloc(all->count, sizeof(*r->contestant));
+    if (r->contestant == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    if (!add_allocator(r, r->base.baseline))
+        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        if (i == r->base.baseline)
+            continue;
+        if (all->list[i].why != NULL)
+            tool_warn("%s takes no part: %s", all->list[i].name,
+                      all->list[i].why);
+        else if (!add_allocator(r, i))
+            return false;
+    }
+    return true;
+}
+
+static bool check_allocators(struct tune_request *o) {
+    struct comparison *c = &o->runs.base;
+    const struct compare_contestant *base = &c->contestants.list[c->baseline];
+    if (!compare_run_check_contestants(c))
+        return false;
+    if (base->why == NULL && !o->no_check && !compare_run_check_blocks(c))
+        return false;
+    if (base->why == NULL)
+        return true;
+    tool_error("the default %s takes no part: %s", base->name, base->why);
+    return false;
+}
+
+/* --- Traces --------------------------------------------------------------- */
+
+/* A command that failed is warned of: its status does not become this
+   program's. */
+static bool record_command(struct tune_request *o) {
+    int out = o->json != NULL && tool_file_is_stdout(o->json) ? STDERR_FILENO
+                                                              : STDOUT_FILENO;
+    if (!compare_traces_record(&o->runs.base, o->operand, o->folder, o->folder,
+                               out, o->all_processes, &o->recorded))
+        return false;
+    int status = o->recorded.status;
+    if (!o->recorded.ended_by_user &&
+        !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        struct tool_child_end end = {.status = status};
+        char how[120];
+        tool_child_end_text(&end, how, sizeof(how));
+        tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
+                  how);
+    }
+    return true;
+}
+
+static bool gather_traces(struct tune_request *o) {
+    struct comparison *c = &o->runs.base;
+    if (!tool_file_make_folder(o->folder))
+        return false;
+    if (o->is_command && !record_command(o))
+        return false;
+    for (int i = 0; i < o->operands && !o->is_command; i++)
+        if (tool_stop_requested() ||
+            !compare_traces_add(c, o->operand[i], o->folder))
+            return false;
+    if (!compare_traces_set_modes(c))
+        return false;
+    if (o->holds.count == 0)
+        return true;
+    o->holdout = (struct comparison){
+        .margin = c->margin, .confidence = c->confidence, .clock = c->clock};
+    /* a folder of its own: sorted forms have their number as a name */
+    if (!tool_file_make_folder(o->held_folder))
+        return false;
+    for (size_t i = 0; i < o->holds.count; i++)
+        if (tool_stop_requested() ||
+            !compare_traces_add(&o->holdout, o->held[i], o->held_folder))
+            return false;
+    c->lacks |= o->holdout.lacks;
+    return compare_traces_set_modes(&o->holdout);
+}
+
+/* --- The search ----------------------------------------------------------- */
+
+static void clear_progress(struct tune_request *o) {
+    if (o->shown && o->length != 0)
+        fprintf(stderr, "\r%*s\r", o->length, "");
+    o->length = 0;
+}
+
+static void show_progress(struct tune_request *o) {
+    char line[200], name[TUNE_NAME];
+    struct tool_text t;
+    if (!o->shown)
+        return;
+    int n =
+        snprintf(line, sizeof(line), "run %llu of %llu",
+                 (unsigned long long)o->made, (unsigned long long)o->budget);
+    size_t *order = calloc(tune_search_count(o->search), sizeof(*order));
+    if (order != NULL && tune_search_rank(o->search, order) != 0) {
+        tune_point_name(&o->runs.space,
+                        &tune_search_at(o->search, order[0])->point, name);
+        n += snprintf(line + n, sizeof(line) - (size_t)n,
+                      ", best %.60s: %s %.3f", tool_text_shown(name),
+                      tune_goal_name[o->runs.goal],
+                      tune_runs_ratio(&o->runs, name, o->runs.goal));
+    }
+    free(order);
+    if (o->runs.replays != 0 && o->budget > o->made)
+        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
+                      tool_text_ns(&t, o->runs.replays_ns / o->runs.replays *
+                                           (o->budget - o->made) *
+                                           o->runs.base.traces));
+    fprintf(stderr, "\r%-*s", o->length, line);
+    o->length = n;
+}
+
+/* Tells the scores of a round: those that the file has, and of the others by a
+   round of replays. false: a message was printed, or a stop was requested. */
+static bool make_round(struct tune_request *o, const size_t *round, size_t n) {
+    struct tune_point points[TUNE_ROUND];
+    size_t candidate[TUNE_ROUND], missing = 1;
+    char name[TUNE_NAME];
+    points[0] = tune_search_at(o->search, 0)->point;
+    for (size_t i = 1; i < n; i++) {
+        const struct tune_point *p =
+            &tune_search_at(o->search, round[i])->point;
+        struct tune_run *run =
+            tune_runs_take(&o->runs, tune_point_name(&o->runs.space, p, name));
+        if (run != NULL) {
+            tune_search_tell(o->search, round[i],
+                             tune_runs_score(&o->runs, run));
+            continue;
+        }
+        candidate[missing] = round[i];
+        points[missing++] = *p;
+    }
+    if (missing > 1 && !tune_runs_round(&o->runs, points, missing))
+        return false;
+    for (size_t i = 1; i < missing; i++) {
+        struct tune_run *run = tune_runs_take(
+            &o->runs, tune_point_name(&o->runs.space, &points[i], name));
+        TCM_ASSERT(run != NULL);
+        tune_search_tell(o->search, candidate[i],
+                         tune_runs_score(&o->runs, run));
+    }
+    tune_search_tell(o->search, 0, 0);
+    o->made += n;
+    return true;
+}
+
+/* Runs the default once, for what it tells of the traces, and for how long a
+   run takes. */
+static bool make_first_round(struct tune_request *o) {
+    struct tune_runs *r = &o->runs;
+    if (r->count == 0 && !tune_runs_round(r, &(struct tune_point){0}, 1))
+        return false;
+    if (r->run[0].failed) {
+        tool_error("the default failed: %s",
+                   r->failures != 0 ? r->failure : "its run has no figures");
+        return false;
+    }
+    uint64_t run_ns = r->replays == 0 ? 0 : r->replays_ns / r->replays;
+    r->base.limit_ns = compare_run_limit_ns(run_ns);
+    for (size_t t = 0; t < r->base.traces; t++) {
+        bool has_mean = !isnan(r->run[0].trace[t].mean_bytes);
+        if (r->goal == TUNE_MEMORY && !has_mean) {
+            tool_warn("%s: the replay is too short for a mean of memory; its "
+                      "peak is the goal",
+                      r->base.trace[t].name);
+            r->goal = TUNE_PEAK;
+        }
+        if (r->goal == TUNE_COST && !(r->base.trace[t].recorded_ns > 0)) {
+            tool_error("%s: the trace has no times, so --goal=cost has no "
+                       "month to count by",
+                       r->base.trace[t].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sets the number of runs from the minutes, less those of the fresh runs. */
+static void set_budget(struct tune_request *o) {
+    const struct tune_runs *r = &o->runs;
+    if (o->minutes > 0 && r->replays != 0) {
+        double run_ns =
+            (double)r->replays_ns / (double)r->replays * (double)r->base.traces;
+        double fresh = 3 * (TUNE_FRESH_ROUNDS + 1) +
+                       (o->holds.count != 0 ? 2 * TUNE_FRESH_ROUNDS : 0);
+        double left_ns =
+            o->minutes * NS_OF_MINUTE - (double)(tcm_clock_ns() - o->start_ns);
+        double runs = fmax(left_ns / run_ns - fresh, LEAST_RUNS);
+        if (o->budget == 0 || runs < (double)o->budget)
+            o->budget = (uint64_t)fmin(runs, MOST_RUNS);
+    }
+    if (o->budget == 0)
+        o->budget = RUNS;
+}
+
+/* Tells whether the minutes are nearly over. */
+static bool is_late(const struct tune_request *o) {
+    const struct tune_runs *r = &o->runs;
+    if (o->minutes == 0 || r->replays == 0)
+        return false;
+    double fresh_ns = (double)r->replays_ns / (double)r->replays *
+                      (double)r->base.traces * 3 * (TUNE_FRESH_ROUNDS + 1);
+    return (double)(tcm_clock_ns() - o->start_ns) + fresh_ns >
+           o->minutes * NS_OF_MINUTE;
+}
+
+static bool search(struct tune_request *o) {
+    size_t round[TUNE_ROUND], n;
+    if (!make_first_round(o))
+        return false;
+    set_budget(o);
+    o->search = tune_search_new(&o->runs.space, o->budget, o->runs.seed);
+    if (o->search == NULL)
+        return false;
+    while (!is_late(o) && !tool_stop_requested() &&
+           (n = tune_search_ask(o->search, round)) != 0) {
+        show_progress(o);
+        if (!make_round(o, round, n))
+            break;
+    }
+    clear_progress(o);
+    return true;
+}
+
+/* --- Steps ---------------------------------------------------------------- */
+
+static bool judge(struct tune_request *o) {
+    struct tune_outcome *out = &o->outcome;
+    int status = o->recorded.status;
+    if (tool_stop_requested()) {
+        out->interrupted = true;
+        return true;
+    }
+    if (!tune_judge(out))
+        return false;
+    if (out->judged && o->holdout.traces != 0 &&
+        !tune_judge_holdout(out, &o->holdout))
+        return false;
+    const struct compare_command program = {
+        .words = o->operand,
+        .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+        .recorded_ns = o->recorded.wall_ns};
+    if (!out->judged || !o->run_program || tool_stop_requested())
+        return true;
+    if (o->recorded.ended_by_user) {
+        tool_warn("--run-program: a signal ended the recorded run, so it is "
+                  "not repeated");
+        return true;
+    }
+    return tune_judge_program(out, &program);
+}
+
+static bool write_reports(struct tune_request *o) {
+    bool taken = (o->json != NULL && tool_file_is_stdout(o->json)) ||
+                 (o->html != NULL && tool_file_is_stdout(o->html));
+    FILE *out = o->is_command || taken ? stderr : stdout;
+    o->outcome.elapsed_ns = tcm_clock_ns() - o->start_ns;
+    if (!tool_is_quiet())
+        tune_print(&o->outcome, out);
+    fflush(out);
+    return (o->json == NULL || tune_json(&o->outcome, o->json)) &&
+           (o->html == NULL || tune_page(&o->outcome, o->html, o->command));
+}
+
+static int tune(struct tune_request *o) {
+    o->start_ns = tcm_clock_ns();
+    o->shown = !tool_is_quiet() && isatty(STDERR_FILENO) == 1;
+    o->runs.base.margin = o->margin;
+    o->runs.base.confidence = 0.95;
+    if (!gather_traces(o) || !check_allocators(o) || !make_space(o) ||
+        !tune_runs_load(&o->runs) || !search(o))
+        return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
+    compare_machine_read(&o->runs.base.machine);
+    o->outcome = (struct tune_outcome){
+        .runs = &o->runs, .search = o->search, .margin = o->margin};
+    if (!tune_outcome_begin(&o->outcome) || !judge(o) || !write_reports(o))
+        return TOOL_FAILED;
+    return o->outcome.interrupted || o->runs.base.lacks ? TOOL_DAMAGED
+                                                        : TOOL_OK;
+}
+
+int cmd_tune(int argc, char **argv) {
+    static struct tune_request o;
+    int status;
+    if (!parse_request(&o, argc, argv, &status))
+        return status;
+    if (!choose_allocators(&o))
+        return TOOL_USAGE;
+    if (o.run_program && !compare_program_can_repeat())
+        return tool_usage_error("--run-program: standard input cannot be read "
+                                "again; redirect it from a file");
+    tool_stop_catch();
+    status = tune(&o);
+    tool_file_remove_folder(o.folder);
+    tool_file_remove_folder(o.held_folder);
+    tune_outcome_free(&o.outcome);
+    tune_search_free(o.search);
+    tune_runs_free(&o.runs);
+    comparison_free(&o.holdout);
+    free(o.command);
+    return status;
+}
