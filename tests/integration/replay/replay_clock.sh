@@ -150,6 +150,11 @@ result "GB hours are mean memory times recorded time" $?
 is "with --timeline, --check, --latency" $? 0
 at_least "moments within the pause" \
     "$(awk -F, 'NR > 1 && $3 > 3e8 && $3 < 1.3e9' tl.csv | wc -l)" 10
+last_ns() { awk -F, '{ n = $3 } END { print n }' "$1"; }
+is "the last moment is at the end" "$(last_ns tl.csv)" "$(json j recorded_ns)"
+"$replay" --timeline tl.csv --json j t.lz4 t.lz4 >"$out" 2>"$err"
+is "at the end of two traces, without the clock" "$(last_ns tl.csv)" \
+    "$(json j recorded_ns)"
 "$replay" --clock=recorded --repeat 2 t.lz4 >"$out" 2>"$err"
 is "with --repeat" $? 0
 "$replay" --clock=recorded --max-idle=100ms --json j t.lz4 >"$out" 2>"$err"

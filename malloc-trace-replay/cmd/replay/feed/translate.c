@@ -218,7 +218,9 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->slots = t->used;
     b->caches = t->threads.indices;
     b->last = last;
-    b->recorded_ns = t->recorded.last_ns - t->recorded.first_ns;
+    /* Behind the times of the traces that have ended. */
+    b->recorded_ns = t->result->recorded_ns + t->recorded.last_ns -
+                     t->recorded.first_ns;
     b->account = account_now(t);
     b->is_state = 1;
     b->sampled = t->sampled;
