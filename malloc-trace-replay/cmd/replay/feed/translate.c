@@ -219,8 +219,8 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->caches = t->threads.indices;
     b->last = last;
     /* Behind the times of the traces that have ended. */
-    b->recorded_ns = t->result->recorded_ns + t->recorded.last_ns -
-                     t->recorded.first_ns;
+    b->recorded_ns =
+        t->result->recorded_ns + t->recorded.last_ns - t->recorded.first_ns;
     b->account = account_now(t);
     b->is_state = 1;
     b->sampled = t->sampled;
