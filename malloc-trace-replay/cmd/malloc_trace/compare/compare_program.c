@@ -177,27 +177,40 @@ static double course_peak(const struct compare_course *course) {
     return most;
 }
 
+/* Samples are a tenth of a second apart, and memory may come and go in between:
+   moments that are closer to each other than this count as one. */
+#define PEAK_TOGETHER_NS 5e8
+
+/* What the program has beside its heap around the time NS: the last sample up
+   to then, or one near it that is larger; 0 if there is neither. */
+static double beside_heap(const struct peak_course *p, double ns) {
+    double before = NAN, near = NAN;
+    for (size_t k = 0; k < p->of->count; k++) {
+        const struct compare_moment *sample = &p->of->moment[k];
+        if (isnan(sample->program_bytes))
+            continue;
+        if (sample->ns > ns + PEAK_TOGETHER_NS)
+            break;
+        if (sample->ns <= ns)
+            before = sample->program_bytes;
+        if (sample->ns >= ns - PEAK_TOGETHER_NS)
+            near = fmax(near, sample->program_bytes);
+    }
+    double most = fmax(before, near); /* a number, if one is */
+    return fmax((isnan(most) ? 0 : most) + p->shift_bytes, 0);
+}
+
 /* The peak of the program where that of the replay is PEAK_BYTES: the moments
    between which a replay is looked at may have missed its peak, so the course
    is scaled to it. Rises with PEAK_BYTES. */
 static double peak_of_both(const struct peak_course *p, double peak_bytes) {
     double scale = peak_bytes / course_peak(p->replay);
-    /* nothing is known to be there before the first sample */
-    double beside = 0, before_ns = 0, most = 0;
-    size_t k = 0;
+    double ns = 0, most = 0;
     for (size_t i = 0; i < p->replay->count; i++) {
         const struct compare_moment *at = &p->replay->moment[i];
         /* a time of 0 follows the last one that is known */
-        before_ns = fmax(before_ns, at->ns);
-        for (; k < p->of->count; k++) {
-            const struct compare_moment *sample = &p->of->moment[k];
-            if (sample->ns > before_ns)
-                break;
-            if (!isnan(sample->program_bytes))
-                beside = sample->program_bytes;
-        }
-        most = fmax(most,
-                    fmax(beside + p->shift_bytes, 0) + scale * at->rss_bytes);
+        ns = fmax(ns, at->ns);
+        most = fmax(most, beside_heap(p, ns) + scale * at->rss_bytes);
     }
     return most;
 }
