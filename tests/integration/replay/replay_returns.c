@@ -85,6 +85,13 @@ static void odd_ways(void) {
         abort();
     count(UNMAPPED, 2 * PAGE);
     munmap(p, 2 * PAGE);
+    /* Reserved addresses take nothing until they may be written. */
+    p = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    count(MAPPED, 3 * PAGE);
+    mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
+    mprotect(p, PAGE, PROT_READ);
+    count(UNMAPPED, 4 * PAGE);
+    munmap(p, 4 * PAGE);
     pthread_mutex_lock(&heap_lock);
     count(MAPPED, 2 * PAGE);
     count(UNMAPPED, 2 * PAGE);

@@ -487,7 +487,8 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int ms) {
 static bool is_counted(long number) {
     return replay_clock_counts_calls() &&
            (number == SYS_madvise || number == SYS_munmap ||
-            number == SYS_mmap || number == SYS_mremap || number == SYS_brk);
+            number == SYS_mmap || number == SYS_mprotect ||
+            number == SYS_mremap || number == SYS_brk);
 }
 
 static void wake_futex(void *word) {

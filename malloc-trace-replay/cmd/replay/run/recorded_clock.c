@@ -348,8 +348,8 @@ static char thread_state(uint32_t tid) {
 /* True if a call of thread TID, which sleeps, is held for
    replay_clock_count_calls. */
 static bool thread_is_held(uint32_t tid) {
-    static const long number[] = {SYS_madvise, SYS_munmap, SYS_mmap, SYS_mremap,
-                                  SYS_brk};
+    static const long number[] = {SYS_madvise, SYS_munmap,   SYS_mmap,
+                                  SYS_mremap,  SYS_mprotect, SYS_brk};
     char text[256], *end;
     if (!tcm_load_relaxed(&line.is_counting) ||
         !thread_file(tid, "syscall", text, sizeof(text)))

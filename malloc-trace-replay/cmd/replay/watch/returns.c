@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Observer of memory that the allocator gives back to the system and takes from
- * it, for --count-returns: its calls of madvise, munmap, mmap, mremap and brk,
- * from mark to mark.
+ * it, for --count-returns: its calls of madvise, munmap, mmap, mprotect, mremap
+ * and brk, from mark to mark.
  *
  * A filter of system calls (seccomp) is set at the start mark. It holds each of
  * these calls until a process of the replayer's own has counted it and let it
@@ -45,7 +45,7 @@
 enum returns_way {
     RETURNS_MADVISE, /* given back, addresses kept */
     RETURNS_MUNMAP,  /* given back with the addresses; also brk that shrinks */
-    RETURNS_MMAP,    /* taken; also brk that grows */
+    RETURNS_MMAP,    /* taken, with the right to write; also brk that grows */
     RETURNS_WAYS,
     RETURNS_NOT = RETURNS_WAYS
 };
@@ -93,10 +93,15 @@ static struct returns_change change_of(const struct seccomp_data *d,
         c.bytes = d->args[1];
         break;
     case SYS_mmap:
-        /* Replaces what is there by addresses without access. */
-        c.way = (d->args[3] & MAP_FIXED) != 0 && d->args[2] == PROT_NONE
-                    ? RETURNS_MUNMAP
-                    : RETURNS_MMAP;
+        /* Addresses without access take no memory. */
+        if (d->args[2] != PROT_NONE)
+            c.way = RETURNS_MMAP;
+        else if ((d->args[3] & MAP_FIXED) != 0)
+            c.way = RETURNS_MUNMAP;
+        c.bytes = d->args[1];
+        break;
+    case SYS_mprotect:
+        c.way = RETURNS_MMAP;
         c.bytes = d->args[1];
         break;
     case SYS_mremap:
@@ -226,8 +231,8 @@ static void filter_values(struct replay_filter *f, size_t argument,
 /* Makes the filter that holds the calls for memory. False: this program's code
    lies where it cannot be told apart. */
 static bool filter_make(struct replay_filter *f) {
-    static const uint32_t number[] = {SYS_madvise, SYS_munmap, SYS_mmap,
-                                      SYS_mremap, SYS_brk};
+    static const uint32_t number[] = {SYS_madvise, SYS_munmap,   SYS_mmap,
+                                      SYS_mremap,  SYS_mprotect, SYS_brk};
     /* Advice that gives memory back. */
     static const uint32_t advice[] = {MADV_DONTNEED, MADV_FREE, MADV_REMOVE,
                                       24 /* MADV_DONTNEED_LOCKED */};
@@ -241,6 +246,11 @@ static bool filter_make(struct replay_filter *f) {
     replay_filter_load(f, REPLAY_FILTER_LOW(nr));
     replay_filter_jump(f, BPF_JEQ, SYS_madvise, 0, ADVICE + 3);
     filter_values(f, REPLAY_FILTER_LOW(args[2]), advice, ADVICE);
+    replay_filter_end(f, SECCOMP_RET_USER_NOTIF);
+    replay_filter_jump(f, BPF_JEQ, SYS_mprotect, 0, 4);
+    replay_filter_load(f, REPLAY_FILTER_LOW(args[2]));
+    replay_filter_jump(f, BPF_JSET, PROT_WRITE, 1, 0);
+    replay_filter_end(f, SECCOMP_RET_ALLOW);
     replay_filter_end(f, SECCOMP_RET_USER_NOTIF);
     /* Files and stacks are no memory of the allocator. */
     replay_filter_jump(f, BPF_JEQ, SYS_mmap, 0, 4);
