@@ -44,7 +44,7 @@ struct mts_lang_symbol {
     bool needed;  /* without it the interpreter cannot be read */
     bool is_loop; /* a loop: a function that runs code of the language */
 };
-#define MTS_LANG_SYMBOLS 14u
+#define MTS_LANG_SYMBOLS 12u
 
 /* Where an interpreter has a symbol. AT of a thread-local variable is its
    offset from the thread pointer or, in an interpreter that was loaded after
