@@ -29,7 +29,7 @@ bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size) {
     return true;
 }
 
-/* --- Maps ----------------------------------------------------------------- */
+/* --- Numbers -------------------------------------------------------------- */
 
 uint64_t tool_hash_seed(void) {
     uint64_t seed;
@@ -37,6 +37,31 @@ uint64_t tool_hash_seed(void) {
         seed = (uintptr_t)&seed; /* differs with address randomization */
     return seed;
 }
+
+/* For assertions: sums of the indices and of their squares are those of 0 to
+   N - 1. */
+static bool is_permutation(const size_t *order, size_t n) {
+    size_t sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (order[i] >= n)
+            return false;
+        sum += order[i] - i;
+        squares += order[i] * order[i] - i * i;
+    }
+    return sum == 0 && squares == 0;
+}
+
+/* Fisher and Yates. */
+void tool_random_order(size_t *order, size_t n, uint64_t *state) {
+    for (size_t i = 0; i < n; i++) {
+        size_t j = (size_t)(tool_random_next(state) % (i + 1));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    TCM_ASSERT_SLOW(is_permutation(order, n));
+}
+
+/* --- Maps ----------------------------------------------------------------- */
 
 #define MAP_FIRST 64u
 

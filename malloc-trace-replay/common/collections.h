@@ -38,6 +38,17 @@ static inline uint64_t tool_hash(uint64_t key, uint64_t seed) {
     return h ^ h >> 32;
 }
 
+/* Returns the next number of STATE, by splitmix64: a seed repeats them. */
+static inline uint64_t tool_random_next(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* Puts 0 to N - 1 into ORDER in random order, by the numbers of STATE. */
+void tool_random_order(size_t *order, size_t n, uint64_t *state);
+
 /* --- Maps ----------------------------------------------------------------- */
 
 struct tool_map_entry {

@@ -431,3 +431,10 @@ bool tool_opts_parse(struct tool_opts *o, const struct tool_command *c,
     }
     return true;
 }
+
+bool tool_opts_has_dashes(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return true;
+    return false;
+}

@@ -78,5 +78,7 @@ struct tool_opts {
  */
 bool tool_opts_parse(struct tool_opts *o, const struct tool_command *c,
                      int argc, char **argv);
+/* Tells whether "--" stands between options and operands. */
+bool tool_opts_has_dashes(int argc, char **argv);
 
 #endif

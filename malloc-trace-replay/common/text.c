@@ -191,3 +191,29 @@ void tool_shell_put_word(FILE *f, const char *text) {
     else
         put_escaped(f, text);
 }
+
+char *tool_shell_command_line(const char *program, int argc, char **argv) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL)
+        return NULL;
+    fputs(program, f);
+    for (int i = 0; i < argc; i++) {
+        fputc(' ', f);
+        tool_shell_put_word(f, argv[i]);
+    }
+    return fclose(f) == 0 ? text : NULL;
+}
+
+/* --- CSV ------------------------------------------------------------------ */
+
+void tool_csv_put_quoted(FILE *f, const char *text) {
+    fputc('"', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}

@@ -62,5 +62,13 @@ const char *tool_text_shown(const char *text);
 void tool_shell_put_quoted(FILE *f, const char *text);
 /* Writes TEXT as one word, in quotes only where a shell needs them. */
 void tool_shell_put_word(FILE *f, const char *text);
+/* Returns the command line of PROGRAM as a shell takes it, from malloc. NULL:
+   out of memory. */
+char *tool_shell_command_line(const char *program, int argc, char **argv);
+
+/* --- CSV ------------------------------------------------------------------ */
+
+/* Writes TEXT as a field of RFC 4180: quoted, quotes doubled. */
+void tool_csv_put_quoted(FILE *f, const char *text);
 
 #endif

@@ -59,30 +59,6 @@ static bool take_budget(void *ctx, const char *value) {
     return compare_budget_parse(ctx, value);
 }
 
-/* Tells whether "--" stands between options and operands. */
-static bool has_dashes(int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--") == 0)
-            return true;
-    return false;
-}
-
-/* Returns the command line with words quoted where a shell needs it, to be
-   freed. */
-static char *quote_command_line(int argc, char **argv) {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (f == NULL)
-        return NULL;
-    fputs("malloc-trace", f);
-    for (int i = 0; i < argc; i++) {
-        fputc(' ', f);
-        tool_shell_put_word(f, argv[i]);
-    }
-    return fclose(f) == 0 ? text : NULL;
-}
-
 /* Room for all options and the empty row behind them. */
 enum { OPTIONS = 40 };
 
@@ -333,8 +309,8 @@ static bool parse_request(struct request *o, int argc, char **argv,
     o->c.confidence = 0.95;
     o->tolerance = 0.005;
     o->c.seed = tcm_clock_ns();
-    o->is_command = has_dashes(argc, argv);
-    o->c.command = quote_command_line(argc, argv);
+    o->is_command = tool_opts_has_dashes(argc, argv);
+    o->c.command = tool_shell_command_line("malloc-trace", argc, argv);
     if (!parse_options(o, &options, argc, argv)) {
         *status = options.status;
         return false;

@@ -174,6 +174,24 @@ const char *compare_contestant_shown(const struct compare_contestant *c) {
     return tool_text_shown(c->name);
 }
 
+void compare_contestant_put_environment(const struct compare_contestant *c,
+                                        FILE *out) {
+    if (c->library[0] != '\0') {
+        fputs("LD_PRELOAD=", out);
+        tool_shell_put_word(out, c->library);
+        fputc(' ', out);
+    }
+    for (size_t e = 0; e < c->envs; e++) {
+        /* a word that is quoted from its first letter sets no variable */
+        size_t name = strcspn(c->env[e], "=");
+        char text[256];
+        snprintf(text, sizeof(text), "%.*s", (int)name, c->env[e]);
+        fprintf(out, "%s=", tool_text_shown(text));
+        tool_shell_put_word(out, c->env[e] + name + 1);
+        fputc(' ', out);
+    }
+}
+
 void compare_contestant_exclude(struct compare_contestant *c, const char *fmt,
                                 ...) {
     char text[512];

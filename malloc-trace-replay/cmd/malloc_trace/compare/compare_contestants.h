@@ -97,6 +97,10 @@ bool compare_contestant_is_own(const struct compare_contestant *c);
 /* C's name as it may go to a terminal. */
 const char *compare_contestant_shown(const struct compare_contestant *c);
 
+/* Writes words for a shell that set C up, each with a blank behind. */
+void compare_contestant_put_environment(const struct compare_contestant *c,
+                                        FILE *out);
+
 /* Takes C out of the comparison for a reason; the first reason stays. */
 void compare_contestant_exclude(struct compare_contestant *c, const char *fmt,
                                 ...) TCM_PRINTF(2, 3);

@@ -4,10 +4,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_file.h"
+#include "cmd/malloc_trace/compare/compare_machine.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/child.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -29,39 +31,6 @@
 /* Largest number of rounds with --until: on a machine that would need more,
    intervals do not become narrow. */
 enum { MOST_ROUNDS = 400 };
-
-/* --- Order ---------------------------------------------------------------- */
-
-static uint64_t shuffle_next(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
-/* For assertions: sums of the indices and of their squares are those of 0 to
-   N - 1. */
-static bool is_permutation(const size_t *order, size_t n) {
-    size_t sum = 0, squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (order[i] >= n)
-            return false;
-        sum += order[i] - i;
-        squares += order[i] * order[i] - i * i;
-    }
-    return sum == 0 && squares == 0;
-}
-
-/* Puts 0 to N - 1 into ORDER in random order (Fisher and Yates), by splitmix64,
-   so that a seed repeats the order. */
-static void shuffle(size_t *order, size_t n, uint64_t *state) {
-    for (size_t i = 0; i < n; i++) {
-        size_t j = (size_t)(shuffle_next(state) % (i + 1));
-        order[i] = order[j];
-        order[j] = i;
-    }
-    TCM_ASSERT_SLOW(is_permutation(order, n));
-}
 
 /* --- Progress ------------------------------------------------------------- */
 
@@ -218,7 +187,7 @@ static bool make_round(struct work *w, size_t round, uint64_t *state) {
     }
     if (first)
         c->limit_ns = compare_run_limit_ns(longest_ns);
-    shuffle(w->order, n, state);
+    tool_random_order(w->order, n, state);
     for (size_t i = 0; i < n; i++) {
         size_t trace = w->order[i] / c->contestants.count;
         size_t contestant = w->order[i] % c->contestants.count;
@@ -574,7 +543,7 @@ static bool write_jobs(const struct comparison *c, const char *dir) {
     FILE *f = tool_file_stream(path);
     uint64_t state = c->seed;
     for (size_t r = 0; f != NULL && r <= c->rounds; r++) {
-        shuffle(order, a_round, &state);
+        tool_random_order(order, a_round, &state);
         for (size_t i = 0; i < a_round; i++) {
             if (c->contestants.list[order[i] % c->contestants.count].why !=
                 NULL)

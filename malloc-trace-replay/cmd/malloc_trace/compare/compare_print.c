@@ -536,20 +536,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
                 s.verdict[i][METRIC_PEAK_RSS].ratio);
         if (entry->library[0] == '\0' && entry->envs == 0)
             fputs("nothing to set", out);
-        if (entry->library[0] != '\0') {
-            fputs("LD_PRELOAD=", out);
-            tool_shell_put_word(out, entry->library);
-            fputc(' ', out);
-        }
-        for (size_t e = 0; e < entry->envs; e++) {
-            /* a word that is quoted from its first letter sets no variable */
-            size_t name = strcspn(entry->env[e], "=");
-            char text[256];
-            snprintf(text, sizeof(text), "%.*s", (int)name, entry->env[e]);
-            fprintf(out, "%s=", tool_text_shown(text));
-            tool_shell_put_word(out, entry->env[e] + name + 1);
-            fputc(' ', out);
-        }
+        compare_contestant_put_environment(entry, out);
         fputc('\n', out);
         for (size_t e = 0; e < entry->envs; e++)
             if (compare_settings_meaning(entry->env[e]) != NULL)
@@ -724,23 +711,12 @@ bool compare_json(const struct comparison *c, const char *path) {
 
 /* --- CSV ------------------------------------------------------------------ */
 
-/* Writes TEXT as RFC 4180 says: quoted, quotes doubled. */
-static void put_field(FILE *f, const char *text) {
-    fputc('"', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            fputc('"', f);
-        fputc(*text, f);
-    }
-    fputc('"', f);
-}
-
 static void put_run(const struct comparison *c, FILE *f, size_t r, size_t t,
                     size_t i) {
     const struct compare_run *run = comparison_run(c, r, t, i);
-    put_field(f, c->contestants.list[i].name);
+    tool_csv_put_quoted(f, c->contestants.list[i].name);
     fputc(',', f);
-    put_field(f, c->trace[t].name);
+    tool_csv_put_quoted(f, c->trace[t].name);
     fprintf(f, ",%zu,%s", r, run->good ? "true" : "false");
     for (int m = 0; m < METRICS; m++) {
         double v = compare_verdict_figure(c, r, t, i, (enum compare_metric)m);

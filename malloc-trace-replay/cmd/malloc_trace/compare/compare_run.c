@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "cmd/malloc_trace/compare/compare_machine.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"

@@ -291,24 +291,6 @@ static void put_suppressions(struct tool_json *j, const char *name,
     tool_json_end_array(j);
 }
 
-static void put_stacks(const struct leaks *l, const struct leaks_row *row,
-                       struct tool_json *j) {
-    const struct report_stacks *s = &l->callers.stacks;
-    const struct report_callers_top *top;
-    tool_json_begin_array(j, "stacks");
-    for (size_t k = 0;
-         (top = report_callers_of(&l->callers, row->row, k)) != NULL; k++) {
-        tool_json_begin_object(j, NULL);
-        tool_json_double(j, "bytes", top->value);
-        tool_json_begin_array(j, "frames");
-        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
-            tool_json_string(j, NULL, report_stacks_text(s, n));
-        tool_json_end_array(j);
-        tool_json_end_object(j);
-    }
-    tool_json_end_array(j);
-}
-
 static bool write_json(const struct leaks *l, const struct run *r, bool found) {
     static struct tool_json j;
     if (!tool_json_open(&j, r->json))
@@ -343,7 +325,7 @@ static bool write_json(const struct leaks *l, const struct run *r, bool found) {
         }
         tool_json_u64(&j, "bytes", row->bytes);
         tool_json_u64(&j, "blocks", row->blocks);
-        put_stacks(l, row, &j);
+        report_callers_json(&l->callers, row->row, "bytes", &j);
         tool_json_end_object(&j);
     }
     tool_json_end_array(&j);

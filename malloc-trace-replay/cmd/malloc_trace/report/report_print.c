@@ -197,13 +197,7 @@ void report_print_csv_text(FILE *f, const char *text) {
         fputs(text, f);
         return;
     }
-    fputc('"', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            fputc('"', f);
-        fputc(*text, f);
-    }
-    fputc('"', f);
+    tool_csv_put_quoted(f, text);
 }
 
 static void put_csv(FILE *f, const struct report_tally *t, bool sampled) {
@@ -308,24 +302,6 @@ static void put_json_shares(struct tool_json *j, const struct report_rows *r,
     free(share);
 }
 
-static void put_json_callers(struct tool_json *j, size_t row,
-                             const struct report_print_options *o) {
-    const struct report_stacks *s = &o->callers->stacks;
-    const struct report_callers_top *top;
-    tool_json_begin_array(j, "stacks");
-    for (size_t i = 0; (top = report_callers_of(o->callers, row, i)) != NULL;
-         i++) {
-        tool_json_begin_object(j, NULL);
-        tool_json_double(j, "value", top->value);
-        tool_json_begin_array(j, "frames");
-        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
-            tool_json_string(j, NULL, report_stacks_text(s, n));
-        tool_json_end_array(j);
-        tool_json_end_object(j);
-    }
-    tool_json_end_array(j);
-}
-
 void report_print_json(const struct report_rows *r,
                        const struct report_tallies *t,
                        const struct report_print_options *o,
@@ -359,7 +335,7 @@ void report_print_json(const struct report_rows *r,
         if (t->options.threads)
             put_json_shares(j, r, &r->row[i], o);
         if (o->callers != NULL)
-            put_json_callers(j, i, o);
+            report_callers_json(o->callers, i, "value", j);
         if (o->diff)
             put_json_old(j, &r->row[i].old);
         tool_json_end_object(j);

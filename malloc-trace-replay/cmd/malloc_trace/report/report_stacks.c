@@ -383,6 +383,23 @@ report_callers_of(const struct report_callers *c, size_t row, size_t index) {
     return top->node == 0 ? NULL : top;
 }
 
+void report_callers_json(const struct report_callers *c, size_t row,
+                         const char *figure, struct tool_json *j) {
+    const struct report_stacks *s = &c->stacks;
+    const struct report_callers_top *top;
+    tool_json_begin_array(j, "stacks");
+    for (size_t i = 0; (top = report_callers_of(c, row, i)) != NULL; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_double(j, figure, top->value);
+        tool_json_begin_array(j, "frames");
+        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
+            tool_json_string(j, NULL, report_stacks_text(s, n));
+        tool_json_end_array(j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
 /* Writes NAME, if it is C++ without arguments in <> and (); returns the
    length. */
 static size_t put_short(char *to, const char *name) {

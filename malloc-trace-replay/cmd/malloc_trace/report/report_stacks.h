@@ -13,6 +13,7 @@
 #define TOOL_CMD_MALLOC_TRACE_REPORT_REPORT_STACKS_H
 
 #include "cmd/malloc_trace/report/report_rows.h"
+#include "common/json.h"
 
 #define REPORT_STACKS_NODES ((size_t)1 << 22)
 
@@ -116,6 +117,10 @@ void report_callers_fini(struct report_callers *c);
 /* The stack INDEX of ROW, from 0; NULL: none. */
 const struct report_callers_top *
 report_callers_of(const struct report_callers *c, size_t row, size_t index);
+/* Writes the stacks of ROW as an array "stacks" of J, their values named
+   FIGURE. */
+void report_callers_json(const struct report_callers *c, size_t row,
+                         const char *figure, struct tool_json *j);
 /* Text of the existing stack INDEX of ROW, from frame FIRST (0: the innermost)
    outwards, with " < " between frames. Beyond WIDTH columns it has only the
    user's frames, each once where it calls itself, the frame that tells the

@@ -10,6 +10,7 @@
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "cmd/malloc_trace/tune/tune_outcome.h"
+#include "cmd/malloc_trace/tune/tune_runs.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -169,30 +170,6 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
     memcpy(opts, rows, sizeof(rows));
 }
 
-/* Tells whether "--" stands between options and operands. */
-static bool has_dashes(int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--") == 0)
-            return true;
-    return false;
-}
-
-/* Returns the command line with words quoted where a shell needs it, to be
-   freed. */
-static char *quote_command_line(int argc, char **argv) {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (f == NULL)
-        return NULL;
-    fputs("malloc-trace", f);
-    for (int i = 0; i < argc; i++) {
-        fputc(' ', f);
-        tool_shell_put_word(f, argv[i]);
-    }
-    return fclose(f) == 0 ? text : NULL;
-}
-
 static bool is_usable(struct tune_request *o) {
     bool has_price = o->runs.gb_month > 0 || o->runs.cpu_hour > 0;
     if (o->operands == 0) {
@@ -243,8 +220,8 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
                           int *status) {
     struct tool_opt opts[OPTIONS] = {{0}};
     struct tool_opts options;
-    o->is_command = has_dashes(argc, argv);
-    o->command = quote_command_line(argc, argv);
+    o->is_command = tool_opts_has_dashes(argc, argv);
+    o->command = tool_shell_command_line("malloc-trace", argc, argv);
     o->runs.seed = 1;
     o->runs.most_loss = 0.1;
     o->margin = 0.02;

@@ -13,6 +13,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_TUNE_TUNE_OUTCOME_H
 #define TOOL_CMD_MALLOC_TRACE_TUNE_TUNE_OUTCOME_H
 
+#include "cmd/malloc_trace/compare/compare_machine.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/tune/tune_runs.h"
 #include "cmd/malloc_trace/tune/tune_search.h"

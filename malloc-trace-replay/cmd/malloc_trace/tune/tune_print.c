@@ -147,21 +147,7 @@ static void put_environment(const struct tune_outcome *o,
         comparison_free(&c);
         return;
     }
-    const struct compare_contestant *entry = &c.contestants.list[0];
-    if (entry->library[0] != '\0') {
-        fputs("LD_PRELOAD=", out);
-        tool_shell_put_word(out, entry->library);
-        fputc(' ', out);
-    }
-    for (size_t e = 0; e < entry->envs; e++) {
-        /* a word that is quoted from its first letter sets no variable */
-        size_t name = strcspn(entry->env[e], "=");
-        char text[256];
-        snprintf(text, sizeof(text), "%.*s", (int)name, entry->env[e]);
-        fprintf(out, "%s=", tool_text_shown(text));
-        tool_shell_put_word(out, entry->env[e] + name + 1);
-        fputc(' ', out);
-    }
+    compare_contestant_put_environment(&c.contestants.list[0], out);
     comparison_free(&c);
 }
 

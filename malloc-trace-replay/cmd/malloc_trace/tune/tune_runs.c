@@ -214,13 +214,6 @@ bool tune_runs_compare(const struct tune_runs *r, const struct comparison *from,
 
 /* --- A round -------------------------------------------------------------- */
 
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 static bool make_run(struct tune_runs *r, struct comparison *c, size_t trace,
                      size_t contestant) {
     char problem[200];
@@ -247,11 +240,8 @@ static bool make_all(struct tune_runs *r, struct comparison *c) {
     size_t *order = calloc(n, sizeof(*order));
     bool good = order != NULL || out_of_memory();
     uint64_t state = c->seed;
-    for (size_t i = 0; good && i < n; i++) {
-        size_t k = (size_t)(next_random(&state) % (i + 1));
-        order[i] = order[k];
-        order[k] = i;
-    }
+    if (good)
+        tool_random_order(order, n, &state);
     for (size_t i = 0; good && i < n; i++)
         good = make_run(r, c, order[i] / c->contestants.count,
                         order[i] % c->contestants.count);

@@ -43,16 +43,9 @@ struct tune_search {
 
 /* --- Chance --------------------------------------------------------------- */
 
-static uint64_t next_random(struct tune_search *s) {
-    uint64_t z = s->state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 static size_t random_below(struct tune_search *s, size_t n) {
     TCM_ASSERT(n != 0);
-    return (size_t)(next_random(s) % n);
+    return (size_t)(tool_random_next(&s->state) % n);
 }
 
 /* --- Candidates ----------------------------------------------------------- */
