@@ -181,7 +181,7 @@ static double course_peak(const struct compare_course *course) {
    moments that are closer to each other than this count as one. */
 #define PEAK_TOGETHER_NS 5e8
 
-/* What the program has beside its heap around the time NS: the last sample up
+/* Memory of the program beside its heap around the time NS: the last sample up
    to then, or one near it that is larger; 0 if there is neither. */
 static double beside_heap(const struct peak_course *p, double ns) {
     double before = NAN, near = NAN;
