@@ -132,6 +132,8 @@ struct comparison {
     uint64_t seed;
     uint64_t limit_ns;   /* of one run; 0: none */
     bool counts_returns; /* replays count what allocators give back */
+    bool clock_unknown;  /* a replay with the recorded clock could not find out
+                            whether its allocator reads another one */
     bool lean; /* replays measure no latency, and no memory over time */
     bool interrupted, ran_program;
     const char *program_skipped; /* why the program was not run; NULL: it was,

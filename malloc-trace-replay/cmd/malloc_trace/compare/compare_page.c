@@ -282,7 +282,7 @@ static void put_notes(struct compare_page *h) {
     }
     page_put(p, "</section>\n");
     char text[400];
-    bool own_clocks = false;
+    bool own_clocks = compare_note_clocks(c) != NULL;
     for (size_t i = 0; i < c->contestants.count; i++)
         own_clocks = own_clocks || compare_note_own_clock(c, i, text);
     if (c->disturbances.count == 0 && c->unlike == 0 &&
@@ -309,6 +309,8 @@ static void put_notes(struct compare_page *h) {
     }
     if (compare_note(c, text) != NULL)
         page_element(p, "li", compare_note(c, text));
+    if (compare_note_clocks(c) != NULL)
+        page_element(p, "li", compare_note_clocks(c));
     for (size_t i = 0; i < c->contestants.count; i++)
         if (compare_note_own_clock(c, i, text))
             page_element(p, "li", text);

@@ -449,6 +449,13 @@ const char *compare_note(const struct comparison *c, char text[400]) {
     return text;
 }
 
+const char *compare_note_clocks(const struct comparison *c) {
+    return c->clock_unknown
+               ? "It could not be examined here whether an allocator reads "
+                 "another clock than the recorded one."
+               : NULL;
+}
+
 bool compare_note_own_clock(const struct comparison *c, size_t i,
                             char text[400]) {
     if (c->own_clock[i][0] == '\0')
@@ -484,6 +491,8 @@ static void print_notes(const struct comparison *c, FILE *out) {
     char text[400];
     if (compare_note(c, text) != NULL)
         fprintf(out, "%s\n", compare_note(c, text));
+    if (compare_note_clocks(c) != NULL)
+        fprintf(out, "%s\n", compare_note_clocks(c));
     for (size_t i = 0; i < c->contestants.count; i++)
         if (compare_note_own_clock(c, i, text))
             fprintf(out, "%s\n", text);
@@ -695,6 +704,7 @@ bool compare_json_put(const struct comparison *c, const char *key,
         tool_json_null(j, "program_skipped");
     else
         tool_json_string(j, "program_skipped", c->program_skipped);
+    tool_json_bool(j, "clocks_examined", !c->clock_unknown);
     tool_json_u64(j, "runs_of_unlike_machines", c->unlike);
     tool_json_u64(j, "runs_of_other_versions", c->other_versions);
     tool_json_end_object(j);

@@ -26,6 +26,8 @@ bool compare_print_frontier(const struct comparison *c, FILE *out);
 /* Prints a line that says what was compared. */
 void compare_print_head(const struct comparison *c, FILE *out);
 
+/* Reservation about the clock of all replays; NULL: there is none. */
+const char *compare_note_clocks(const struct comparison *c);
 /* Lines with a reservation about all figures, which may be in TEXT; NULL: there
    is none. */
 const char *compare_note(const struct comparison *c, char text[400]);

@@ -304,6 +304,14 @@ static bool is_clocked(const struct tool_json_value *replay) {
     return strcmp(compare_json_text(replay, "clock"), "recorded") == 0;
 }
 
+/* Tells whether a replay with the recorded clock lacks an answer to whether its
+   allocator reads another one. */
+static bool clock_is_unknown(const struct tool_json_value *replay) {
+    return is_clocked(replay) &&
+           (tool_json_member(replay, "clock_reads_counter") == NULL ||
+            tool_json_member(replay, "clock_asks_kernel") == NULL);
+}
+
 bool compare_run_own_clock(const struct tool_json_value *replay,
                            char text[128]) {
     const char *counter = compare_json_text(replay, "clock_reads_counter");
@@ -532,6 +540,7 @@ bool compare_run_take(struct comparison *c, const char *text, size_t n,
                      sizeof(c->version[contestant]) - 1) != 0)
         c->other_versions++;
     char own_clock[128];
+    c->clock_unknown = c->clock_unknown || clock_is_unknown(replay);
     if (compare_run_own_clock(replay, own_clock))
         copy_text(c->own_clock[contestant], sizeof(c->own_clock[contestant]),
                   own_clock);
