@@ -218,14 +218,23 @@ enum { PROGRAM_ROUNDS = 8 };
 #define LOOK_NS 2000000
 /* Looks without which a mean says nothing. */
 enum { LEAST_LOOKS = 10 };
-/* Depth of a tree of processes that is looked at. */
-enum { MOST_DEPTH = 4 };
+/* Depth of a tree of processes that is looked at, and processes of a tree. */
+enum { MOST_DEPTH = 4, MOST_SEEN = 64 };
+
+/* A process that was the largest one at some looks. One that executes another
+   program, as a shim does, is another one from then on. */
+struct seen_process {
+    int pid;
+    char name[20];
+    double bytes, most, sum, ns; /* the last look; all looks */
+    uint64_t looks;
+};
 
 /* Resident bytes of the process PID; 0: unknown. */
-static double resident_bytes(pid_t pid) {
+static double resident_bytes(int pid) {
     char path[64];
     unsigned long long size = 0, resident = 0;
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/statm", pid);
     FILE *f = fopen(path, "re");
     if (f == NULL)
         return 0;
@@ -234,42 +243,85 @@ static double resident_bytes(pid_t pid) {
     return known ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Resident bytes of the largest process among PID and its children. */
-static double largest_bytes(pid_t pid, unsigned depth) {
+/* Puts the largest process among PID and its children into *MOST. */
+static void find_largest(int pid, unsigned depth, struct seen_process *most) {
     char path[80];
     int child;
-    double most = resident_bytes(pid);
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid,
-             (int)pid);
+    double bytes = resident_bytes(pid);
+    if (bytes > most->bytes) {
+        most->bytes = bytes;
+        most->pid = pid;
+    }
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
     FILE *f = depth < MOST_DEPTH ? fopen(path, "re") : NULL;
     while (f != NULL && fscanf(f, "%d", &child) == 1)
-        most = fmax(most, largest_bytes(child, depth + 1));
+        find_largest(child, depth + 1, most);
     if (f != NULL)
         fclose(f);
-    return most;
 }
 
-/* Waits for CHILD, and returns its mean resident bytes; NAN: it was too short.
-   LIMIT_NS: as of tool_child_wait. */
+static void read_name(struct seen_process *p) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/comm", p->pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL || fgets(p->name, sizeof(p->name), f) == NULL)
+        p->name[0] = '\0';
+    if (f != NULL)
+        fclose(f);
+}
+
+/* Finds P among the COUNT processes that were seen, or adds it. NULL: there is
+   no room. */
+static struct seen_process *find_seen(struct seen_process *seen, size_t *count,
+                                      const struct seen_process *p) {
+    for (size_t i = 0; i < *count; i++)
+        if (seen[i].pid == p->pid && strcmp(seen[i].name, p->name) == 0)
+            return &seen[i];
+    if (*count == MOST_SEEN)
+        return NULL;
+    seen[*count] = *p;
+    return &seen[(*count)++];
+}
+
+/* Mean of the process that was the largest of all; NAN: it was too short. */
+static double mean_of_largest(const struct seen_process *seen, size_t count) {
+    const struct seen_process *best = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (best == NULL || seen[i].most > best->most)
+            best = &seen[i];
+    return best == NULL || best->looks < LEAST_LOOKS ? NAN
+                                                     : best->sum / best->ns;
+}
+
+/* Waits for CHILD, and returns the mean resident bytes of its largest process
+   while that runs; NAN: it was too short. LIMIT_NS: as of tool_child_wait. */
 static double await_and_look(struct tool_child *child, uint64_t limit_ns,
                              struct tool_child_end *end) {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    uint64_t last_ns = tcm_clock_ns(), looks = 0;
-    double sum = 0, whole_ns = 0, bytes = 0;
+    struct seen_process seen[MOST_SEEN], *last = NULL;
+    uint64_t last_ns = tcm_clock_ns();
+    size_t count = 0;
     while (!tool_child_try_wait(child, end)) {
         uint64_t now_ns = tcm_clock_ns();
-        double now = largest_bytes(child->pid, 0);
-        if (looks++ != 0) {
-            sum += bytes * (double)(now_ns - last_ns);
-            whole_ns += (double)(now_ns - last_ns);
+        struct seen_process now = {.pid = 0};
+        find_largest(child->pid, 0, &now);
+        read_name(&now);
+        if (last != NULL) {
+            last->sum += last->bytes * (double)(now_ns - last_ns);
+            last->ns += (double)(now_ns - last_ns);
+            last->looks++;
         }
-        bytes = now;
+        last = now.pid == 0 ? NULL : find_seen(seen, &count, &now);
+        if (last != NULL) {
+            last->bytes = now.bytes;
+            last->most = fmax(last->most, now.bytes);
+        }
         last_ns = now_ns;
         if (tool_stop_requested() || now_ns - child->start_ns > limit_ns)
             tool_child_kill(child);
         nanosleep(&pause, NULL);
     }
-    return looks < LEAST_LOOKS ? NAN : sum / whole_ns;
+    return mean_of_largest(seen, count);
 }
 
 static double timeval_ns(struct timeval t) {
