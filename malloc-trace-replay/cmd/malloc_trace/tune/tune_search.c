@@ -125,6 +125,11 @@ const struct tune_candidate *tune_search_at(const struct tune_search *s,
 
 /* --- Ranks ---------------------------------------------------------------- */
 
+static double variance_of(const struct tune_candidate *c) {
+    double squares = c->squares - c->sum * c->sum / c->runs;
+    return c->runs < 2 ? 0 : fmax(squares, 0) / (c->runs - 1);
+}
+
 /* Standard deviation of the scores of one point, from the middle of all points'
    variances: points far beyond a bound on the other quantity scatter more, and
    do not matter. Two or three runs have 0.6 of it in the middle. */
@@ -135,8 +140,7 @@ static double noise_of(const struct tune_search *s) {
     for (size_t i = 1; variance != NULL && i < s->count; i++) {
         const struct tune_candidate *c = &s->list[i];
         if (!c->failed && c->runs >= 2)
-            variance[n++] =
-                fmax(c->squares - c->sum * c->sum / c->runs, 0) / (c->runs - 1);
+            variance[n++] = variance_of(c);
     }
     if (n >= 4)
         noise = sqrt(interval_median(variance, n) / 0.6);
@@ -186,6 +190,12 @@ static size_t sort_candidates(const struct tune_search *s, struct rank *rank,
     return n;
 }
 
+/* Square of the standard error of C's mean: its own scatter counts where it is
+   larger than that of the others, as of a point at a bound. */
+static double error_of(const struct tune_candidate *c, double noise) {
+    return fmax(noise * noise, variance_of(c)) / c->runs;
+}
+
 /* Puts the simplest of those first that are not told apart from the best: by
    less than two standard errors of the difference. */
 static void put_simplest_first(const struct tune_search *s, struct rank *rank,
@@ -196,7 +206,7 @@ static void put_simplest_first(const struct tune_search *s, struct rank *rank,
     for (size_t i = 1; i < n && rank[0].candidate != 0; i++) {
         const struct tune_candidate *c = &s->list[rank[i].candidate];
         unsigned settings = (unsigned)__builtin_popcount(c->point.set);
-        double error = noise * sqrt(1.0 / first->runs + 1.0 / c->runs);
+        double error = sqrt(error_of(first, noise) + error_of(c, noise));
         if (rank[i].candidate == 0 || c->runs < SURE_RUNS ||
             settings >= least || rank[i].cost - rank[0].cost > 2 * error)
             continue;
