@@ -517,7 +517,7 @@ static bool search(struct tune_request *o) {
     o->search = tune_search_new(&o->runs.space, o->budget, o->runs.seed);
     if (o->search == NULL)
         return false;
-    while (!is_late(o) && !tool_stop_requested() &&
+    while ((o->made == 0 || !is_late(o)) && !tool_stop_requested() &&
            (n = tune_search_ask(o->search, round)) != 0) {
         show_progress(o);
         if (!make_round(o, round, n))

@@ -168,10 +168,8 @@ static void decide(struct tune_outcome *o) {
 bool tune_judge(struct tune_outcome *o) {
     struct comparison c;
     struct tune_point points[3] = {tune_search_at(o->search, 0)->point};
-    if (o->finalists == 0) {
-        o->judged = true;
+    if (o->finalists == 0)
         return true;
-    }
     for (size_t i = 0; i < o->finalists; i++)
         points[1 + i] = tune_search_at(o->search, o->finalist[i])->point;
     bool good = tune_runs_compare(o->runs, &o->runs->base, points,

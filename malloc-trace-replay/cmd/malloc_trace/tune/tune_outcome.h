@@ -69,7 +69,7 @@ bool tune_verdict_is_worth(const struct tune_runs *r,
 /* Ranks the candidates and chooses the finalists. false: out of memory. */
 bool tune_outcome_begin(struct tune_outcome *o);
 /* Makes the fresh runs and decides what is proposed. false: a message was
-   printed. An interruption leaves `judged` false. */
+   printed. An interruption leaves `judged` false, as do no finalists. */
 bool tune_judge(struct tune_outcome *o);
 /* Judges the finalist that is proposed, or else the best, on the traces of
    HOLDOUT. */

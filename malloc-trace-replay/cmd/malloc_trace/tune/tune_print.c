@@ -124,7 +124,10 @@ static void print_answer(const struct tune_outcome *o, FILE *out) {
         print_proposal(o, out);
         return;
     }
-    if (o->judged)
+    if (o->finalists == 0 && !o->interrupted)
+        fprintf(out, "No other point than %s had figures.\n",
+                tool_text_shown(default_name(o)));
+    else if (o->judged)
         fprintf(out, "Nothing beats %s by more than %g %%.\n",
                 tool_text_shown(default_name(o)), 100 * o->margin);
     else
