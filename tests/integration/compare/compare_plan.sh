@@ -327,6 +327,7 @@ for who, pages in ((0, 0), (1, 6656)):
 END
 verdict one
 like "how much it is stands there" "$out" " 26.0 MiB[?*]?$"
+like "and in words" "$out" "^Huge pages differ,.* glibc none[,.]"
 is "and no ratio" "$(tr -d ' \n' <j |
     grep -o '"metric":"huge_bytes",[^}]*"ratio":[^}]*"hi":[a-z]*' |
     sed 's/.*"ratio"/"ratio"/')" '"ratio":null,"lo":null,"hi":null'
