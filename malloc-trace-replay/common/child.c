@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,13 @@ static void front_end(void) {
 
 /* --- Inside the child ----------------------------------------------------- */
 
+/* Program that launches others, and the pipe through which it tells their
+   end. */
+struct launch {
+    char path[PATH_MAX];
+    int tell[2];
+};
+
 /* Tells whether SIG is a fault, whose handlers (of sanitizers) stay. */
 static bool is_fault(int sig) {
     return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL;
@@ -101,11 +109,48 @@ static bool place_all(const struct tool_child_spec *spec) {
     return good;
 }
 
-/* Runs the child. MASK: the signal mask to set. REPORT: the end of a pipe that
-   gets errno if the program cannot be run. */
+/* Variable with the LD_PRELOAD of a launched program, which the launcher itself
+   must not load: it would take memory that counts as the program's. */
+#define LAUNCH_PRELOAD "TCM_LAUNCH_PRELOAD"
+
+static bool hide_preload(void) {
+    const char *preload = getenv("LD_PRELOAD");
+    return preload == NULL || (setenv(LAUNCH_PRELOAD, preload, 1) == 0 &&
+                               unsetenv("LD_PRELOAD") == 0);
+}
+
+static bool show_preload(void *ctx) {
+    const char *preload = getenv(LAUNCH_PRELOAD);
+    (void)ctx;
+    return preload == NULL || (setenv("LD_PRELOAD", preload, 1) == 0 &&
+                               unsetenv(LAUNCH_PRELOAD) == 0);
+}
+
+/* Replaces this process by the launcher LAUNCH->path. Returns if that fails. */
+static void exec_launcher(struct launch *launch, char *const *argv) {
+    size_t n = 0;
+    static char option[] = TOOL_CHILD_LAUNCH;
+    char fd[16];
+    while (argv[n] != NULL)
+        n++;
+    char **words = malloc((n + 4) * sizeof(*words));
+    if (words == NULL || !hide_preload())
+        return;
+    snprintf(fd, sizeof(fd), "%d", launch->tell[1]);
+    words[0] = launch->path;
+    words[1] = option;
+    words[2] = fd;
+    memcpy(words + 3, argv, (n + 1) * sizeof(*words));
+    if (fcntl(launch->tell[1], F_SETFD, 0) == 0)
+        execv(launch->path, words);
+}
+
+/* Runs the child. LAUNCH: launcher, if the program is to have one. MASK: the
+   signal mask to set. REPORT: the end of a pipe that gets errno if the program
+   cannot be run. */
 static TCM_NORETURN void run_inside(const struct tool_child_spec *spec,
-                                    pid_t parent, int report,
-                                    const sigset_t *mask) {
+                                    struct launch *launch, pid_t parent,
+                                    int report, const sigset_t *mask) {
     if (spec->dies_with_parent) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
@@ -128,7 +173,9 @@ static TCM_NORETURN void run_inside(const struct tool_child_spec *spec,
         tool_before_exec();
         errno = ENOMEM;
         if (spec->prepare == NULL || spec->prepare(spec->ctx)) {
-            if (spec->file != NULL)
+            if (spec->launched)
+                exec_launcher(launch, spec->argv);
+            else if (spec->file != NULL)
                 execv(spec->file, spec->argv);
             else
                 execvp(spec->argv[0], spec->argv);
@@ -165,18 +212,59 @@ static int read_report(int fd) {
     return whole ? error : 0;
 }
 
+/* Finds the launcher of a program, and makes its pipe. false: errno is set. */
+static bool prepare_launch(struct launch *launch) {
+    errno = ENOENT;
+    return tool_own_program("malloc-trace-allocator", launch->path) &&
+           pipe2(launch->tell, O_CLOEXEC) == 0;
+}
+
+static void close_both(const int fd[2]) {
+    int saved = errno;
+    close(fd[0]);
+    close(fd[1]);
+    errno = saved;
+}
+
+static void close_told(struct tool_child *c) {
+    if (c->told > 0)
+        close(c->told);
+    c->told = 0;
+}
+
+/* Takes the end of the program from the launcher, if that could still tell
+   it. */
+static void take_told(struct tool_child *c, struct tool_child_end *end) {
+    struct tool_child_end told;
+    size_t n = 0;
+    if (c->told > 0 && tcm_io_read_full(c->told, &told, sizeof(told), &n) &&
+        n == sizeof(told)) {
+        end->status = told.status;
+        end->error = told.error;
+        end->usage = told.usage;
+    }
+    close_told(c);
+}
+
 int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
+    struct launch launch = {.tell = {-1, -1}};
     int report[2] = {-1, -1};
     bool executes = spec->body == NULL;
     sigset_t mask;
     TCM_ASSERT(executes == (spec->argv != NULL));
     TCM_ASSERT(spec->signals != TOOL_CHILD_FRONT || front_child == 0);
+    TCM_ASSERT(!spec->launched ||
+               (executes && spec->signals != TOOL_CHILD_FRONT));
     *c = (struct tool_child){.pid = -1,
                              .signals = spec->signals,
                              .own_group = spec->own_group,
                              .start_ns = tcm_clock_ns()};
     if (executes && pipe2(report, O_CLOEXEC) != 0)
         return errno;
+    if (spec->launched && !prepare_launch(&launch)) {
+        close_both(report);
+        return errno;
+    }
     pid_t parent = getpid();
     block_all(&mask);
     if (spec->signals == TOOL_CHILD_FRONT)
@@ -186,7 +274,7 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
         sigset_t held = mask;
         if (spec->signals == TOOL_CHILD_OBEYS)
             tool_stop_add_signals(&held);
-        run_inside(spec, parent, report[1], &held);
+        run_inside(spec, &launch, parent, report[1], &held);
     }
     int error = c->pid < 0 ? errno : 0;
     if (c->pid > 0) {
@@ -200,9 +288,14 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (!executes)
         return error;
+    if (spec->launched) {
+        close(launch.tell[1]);
+        c->told = launch.tell[0];
+    }
     close(report[1]);
     if (c->pid < 0) {
         close(report[0]);
+        close_told(c);
         return error;
     }
     error = read_report(report[0]);
@@ -264,6 +357,7 @@ void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
     if (c->signals == TOOL_CHILD_FRONT)
         front_end();
     sigprocmask(SIG_SETMASK, &mask, NULL);
+    take_told(c, end);
     end->wall_ns = tcm_clock_ns() - c->start_ns;
 }
 
@@ -295,8 +389,26 @@ bool tool_child_run(const struct tool_child_spec *spec, uint64_t limit_ns,
         return false;
     }
     tool_child_wait(&c, limit_ns, end);
-    end->error = error;
+    if (error != 0)
+        end->error = error;
     return true;
+}
+
+int tool_child_launch(int fd, char *const *argv) {
+    struct tool_child_spec spec = {.argv = argv,
+                                   .prepare = show_preload,
+                                   .signals = TOOL_CHILD_STOPS,
+                                   .dies_with_parent = true};
+    struct tool_child_end end;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        tool_error("descriptor %d: %s", fd, strerror(errno));
+        return TOOL_FAILED;
+    }
+    tool_stop_catch();
+    return tool_child_run(&spec, 0, &end) &&
+                   tcm_io_write_all(fd, &end, sizeof(end))
+               ? TOOL_OK
+               : TOOL_FAILED;
 }
 
 void tool_child_end_text(const struct tool_child_end *end, char *text,

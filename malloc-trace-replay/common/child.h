@@ -53,10 +53,16 @@ struct tool_child_spec {
     enum tool_child_signals signals;
     bool dies_with_parent; /* SIGKILL when this process ends */
     bool own_group;        /* a process group other than the terminal's */
+    /* A small process between this one and the program, so that ru_maxrss is
+       the program's: exec hands down the largest resident set of the memory
+       that it replaces, here a copy of this process's. A program that cannot be
+       run is told at its end then. Not with BODY or TOOL_CHILD_FRONT. */
+    bool launched;
 };
 
 struct tool_child {
     pid_t pid; /* 0: no process, or it was waited for */
+    int told;  /* descriptor with the end that the launcher tells; 0: none */
     enum tool_child_signals signals;
     bool own_group;
     uint64_t start_ns;
@@ -86,6 +92,13 @@ bool tool_child_try_wait(struct tool_child *c, struct tool_child_end *end);
 /* Sends SIGKILL to the child or its group; tool_child_wait must still
    follow. */
 void tool_child_kill(const struct tool_child *c);
+
+/* First argument of malloc-trace-allocator that makes it the small process of a
+   launched program; the arguments of tool_child_launch follow. */
+#define TOOL_CHILD_LAUNCH "--launch"
+/* Runs the program ARGV as a child and writes a struct tool_child_end to
+   descriptor FD. Returns the exit status. */
+int tool_child_launch(int fd, char *const *argv);
 
 /* Starts a child and waits for it. false: no process could be made, a message
    was printed. */

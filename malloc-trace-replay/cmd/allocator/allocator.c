@@ -14,6 +14,7 @@
  * such.
  */
 #include "base/check.h"
+#include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -262,6 +263,9 @@ int main(int argc, char **argv) {
     struct tool_opts o;
     const void *base = NULL;
     tool_begin("malloc-trace allocator");
+    /* the smallest of the programs, so it serves to start others */
+    if (argc > 3 && strcmp(argv[1], TOOL_CHILD_LAUNCH) == 0)
+        return tool_child_launch(atoi(argv[2]), argv + 3);
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
     if (!tool_opts_parse(&o, &command, argc, argv))
         return tool_end(o.status);

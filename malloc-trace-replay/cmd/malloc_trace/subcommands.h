@@ -19,4 +19,8 @@ int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 
+/* Prints the line of `record` about a Python whose objects are not recorded, if
+   COMMAND is one: for the other subcommands that record. */
+void record_program_note_python(const char *command);
+
 #endif

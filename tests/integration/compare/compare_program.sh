@@ -171,6 +171,40 @@ printf x | "$malloc_trace" compare --run-program -- ./does >"$out" 2>"$err"
 is "input that cannot be read again" $? 2
 like "which is said" "$err" "--run-program: standard input cannot be read again"
 
+# The peak of a small program is its own, though the process that runs it is
+# larger. The program tells what the kernel knows of its memory alone.
+cat >small.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    char line[200];
+    char *block = malloc(100000);
+    FILE *status = fopen("/proc/self/status", "r"), *out = fopen("told", "a");
+    for (int i = 0; i < 20000; i++)
+        free(malloc(100));
+    memset(block, 1, 100000);
+    while (fgets(line, sizeof(line), status) != NULL)
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            fputs(line, out);
+    free(block);
+    return 0;
+}
+END
+check "a small program" $CC -O1 -o small small.c
+"$malloc_trace" compare -q -a glibc -a jemalloc -n 3 --json j --run-program \
+    -- ./small >"$out" 2>"$err"
+is "is compared" $? 0
+"$python" -c '
+import json
+peak = [x["baseline"] for x in json.load(open("j"))["program"]
+        if x["figure"] == "peak_rss_bytes"][0]
+told = sorted(int(x.split()[1]) * 1024 for x in open("told"))
+# the first ones are of the baseline, glibc, which needs least
+assert abs(peak - told[1]) < 0.2 * told[1], (peak, told)' 2>"$err"
+result "and its peak memory is what it says itself" $?
+diag 5 <"$err"
+
 # skipped WHAT WHY: the program was recorded alone.
 skipped() {
     is "$1: status" "$status" 0
@@ -196,6 +230,21 @@ like "is told" "$err" "^tcmalloc-mt failed in 1 run: the program itself: exit"
 is "and nothing is recommended" \
     "$("$python" -c 'import json
 print(json.load(open("j"))["recommendation"]["advice"])')" none
+
+# --- Gate ---------------------------------------------------------------------
+
+for output in json csv html; do
+    fails_with "counts have no --$output" 2 \
+        "$malloc_trace" gate --save-baseline counts --$output - -- ./does
+    like "which is said" "$err" "^malloc-trace gate: --save-baseline prints"
+done
+ln -s does python3
+run env -u PYTHONMALLOC "$malloc_trace" gate --save-baseline counts -- ./python3
+is "a gate for Python: status" "$status" 0
+like "it says what is not counted" "$err" "small objects of Python.*will not be"
+run env PYTHONMALLOC=malloc "$malloc_trace" gate --against counts -- ./python3
+is "with all of them nothing is said" "$(grep -c 'of Python' "$err")" 0
+rm counts python3
 
 # --- Interruption -------------------------------------------------------------
 

@@ -362,6 +362,13 @@ static bool parse_request(struct request *o, int argc, char **argv,
                                                : "--against");
         return false;
     }
+    if (counts && (o->json != NULL || o->csv != NULL || o->html != NULL)) {
+        (void)tool_usage_error("%s prints counts alone: --json, --csv and "
+                               "--html are for --budget",
+                               o->save != NULL ? "--save-baseline"
+                                               : "--against");
+        return false;
+    }
     if (o->c.clock != NULL && strcmp(o->c.clock, "recorded") == 0 &&
         o->c.speed != NULL) {
         (void)tool_usage_error("--clock=recorded runs at full speed: it is not "

@@ -37,7 +37,8 @@ bool compare_program_run(struct comparison *c,
     struct tool_child_spec spec = {.argv = command->words,
                                    .in = is_file ? 0 : TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
-                                   .err = TOOL_CHILD_NULL};
+                                   .err = TOOL_CHILD_NULL,
+                                   .launched = true};
     if (!compare_contestant_prepare(entry) ||
         !compare_contestant_run(entry, true, &spec,
                                 compare_run_limit_ns(command->recorded_ns),
@@ -397,13 +398,15 @@ static const char *agreement_text(const struct compare_effect *e,
     if (!sure ||
         fabs(true_range->ratio - 1) < (q == COMPARE_CPU ? margin : 0.05)) {
         bool narrow = true_range->low > 1 - even && true_range->high < 1 + even;
-        return narrow && fabs(e->predicted.ratio - 1) < even ? "both about even"
-                                                             : "truth not sure";
-    }
-    if ((e->predicted.ratio > 1) == (true_range->ratio > 1))
+        if (!narrow)
+            return "truth not sure";
+        if (fabs(e->predicted.ratio - 1) < even)
+            return "both about even";
+    } else if ((e->predicted.ratio > 1) == (true_range->ratio > 1)) {
         return fabs(e->predicted.ratio - true_range->ratio) < 0.05
                    ? "agree"
                    : "same sign";
+    }
     if (q == COMPARE_CPU)
         return misses_system_time(s) ? "differ: system time"
                                      : "differ: the program's own cache misses";

@@ -2,6 +2,8 @@
 #include "cmd/malloc_trace/compare/compare_traces.h"
 
 #include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/subcommands.h"
+
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "common/child.h"
@@ -500,6 +502,7 @@ bool compare_traces_record(struct comparison *c, char **command,
                            bool all_processes, struct compare_recorded *r) {
     struct tool_child_end end;
     struct recordings all = {0};
+    record_program_note_python(command[0]);
     if (!run_recorder(command, folder, out, &end))
         return false;
     *r = (struct compare_recorded){.status = end.status,

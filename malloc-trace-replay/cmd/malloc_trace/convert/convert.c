@@ -278,7 +278,9 @@ static bool parse_options(struct convert *c, bool *list, struct tool_opts *o,
          .help = "the format of OUT (default: processed, for replay)",
          .take = take_to,
          .ctx = c,
-         .expects = "a format that can be written (--list prints them)"},
+         .expects =
+             "a format that can be written (--list prints them; profiles "
+             "such as pprof and folded are written by report --to)"},
         {.letter = 'o',
          .value = "FILE",
          .help = "write to FILE, as to OUT",

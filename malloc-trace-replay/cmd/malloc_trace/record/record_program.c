@@ -4,6 +4,7 @@
  * no obstacle, and the command runs.
  */
 #include "cmd/malloc_trace/record/record.h"
+#include "cmd/malloc_trace/subcommands.h"
 
 #include "common/files.h"
 #include "common/main.h"
@@ -364,27 +365,56 @@ static bool python_calls_malloc(void) {
 
 /* --- Interface ----------------------------------------------------------- */
 
-void record_program_examine(struct record_program *p, const char *command,
-                            const char *library) {
-    struct file_bytes file, own;
+/* Finds the program that COMMAND runs, a script's interpreter, and loads its
+   file. false: there is none. */
+static bool find_program(struct record_program *p, const char *command,
+                         struct file_bytes *file) {
     *p = (struct record_program){.command = command};
     if (!find_in_path(command, p->path) || access(p->path, X_OK) != 0) {
         p->path[0] = '\0';
-        return;
+        return false;
     }
-    load_file(&file, p->path);
-    for (int i = 0; i < SCRIPTS_MOST && find_interpreter(&file, p->path); i++) {
+    load_file(file, p->path);
+    for (int i = 0; i < SCRIPTS_MOST && find_interpreter(file, p->path); i++) {
         p->is_script = true;
-        unload_file(&file);
-        load_file(&file, p->path);
+        unload_file(file);
+        load_file(file, p->path);
     }
+    /* a script named python3 starts one of several Pythons */
+    p->hides_objects =
+        (is_python(p->path) || is_python_name(tool_file_base(command))) &&
+        !python_calls_malloc();
+    return true;
+}
+
+void record_program_examine(struct record_program *p, const char *command,
+                            const char *library) {
+    struct file_bytes file, own;
+    if (!find_program(p, command, &file))
+        return;
     load_file(&own, library);
     examine_elf(p, &file, &own);
     examine_rights(p);
-    p->hides_objects =
-        p->obstacle == NULL && is_python(p->path) && !python_calls_malloc();
     unload_file(&file);
     unload_file(&own);
+}
+
+static void note_python(const struct record_program *p) {
+    if (p->hides_objects && !tool_is_quiet())
+        fprintf(stderr,
+                "%s: most small objects of Python come from its own allocator "
+                "and will not be in the trace; PYTHONMALLOC=malloc shows them, "
+                "at some cost in time\n",
+                tool_name());
+}
+
+void record_program_note_python(const char *command) {
+    struct record_program p;
+    struct file_bytes file;
+    if (!find_program(&p, command, &file))
+        return;
+    unload_file(&file);
+    note_python(&p);
 }
 
 void record_program_refuse(const struct record_program *p) {
@@ -402,10 +432,6 @@ void record_program_caution(const struct record_program *p) {
         tool_warn("%s has an allocator of its own (%s), whose blocks will not "
                   "be in the trace",
                   p->command, p->allocator);
-    if (p->hides_objects && !tool_is_quiet())
-        fprintf(stderr,
-                "%s: most small objects of Python come from its own allocator "
-                "and will not be in the trace; PYTHONMALLOC=malloc shows them, "
-                "at some cost in time\n",
-                tool_name());
+    if (p->obstacle == NULL)
+        note_python(p);
 }

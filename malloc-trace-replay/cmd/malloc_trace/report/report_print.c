@@ -83,11 +83,12 @@ static void put_summary(const struct report_tally *all,
                         const struct report_print_options *o,
                         const char *name) {
     struct tool_text text[4];
-    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n",
+    printf("%s: %s asked for in %s calls; %s alive in %s block%s %s\n",
            tool_text_shown(name), tool_text_bytes(&text[0], all->bytes),
            tool_text_count(&text[1], all->calls),
            tool_text_bytes(&text[2], all->live_bytes),
-           tool_text_count(&text[3], all->live), o->when);
+           tool_text_count(&text[3], all->live), all->live == 1 ? "" : "s",
+           o->when);
 }
 
 void report_print_head(const struct report_rows *r,

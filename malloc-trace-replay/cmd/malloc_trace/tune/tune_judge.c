@@ -344,7 +344,8 @@ static bool run_program(struct compare_contestant *entry,
                                    .out = TOOL_CHILD_NULL,
                                    .err = TOOL_CHILD_NULL,
                                    .signals = TOOL_CHILD_STOPS,
-                                   .dies_with_parent = true};
+                                   .dies_with_parent = true,
+                                   .launched = true};
     if (!compare_contestant_prepare(entry))
         return false;
     int error = tool_child_start(&child, &spec);
