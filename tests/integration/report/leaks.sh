@@ -79,6 +79,15 @@ echo 'echo "$@"; exec ./app leak' >wrapper
 fails_with "a program behind a shell" 4 leaks --json w.json -- sh wrapper a b
 is "is the one that counts" "$(found w.json | head -n 1)" "1000 10 open_session"
 is "with its output" "$(tr '\n' ' ' <"$out")" "a b leaks "
+echo './app leak; true' >caller
+fails_with "a program that a shell waits for" 4 \
+    leaks --json w.json -- sh caller
+is "counts, not the shell" "$(found w.json | head -n 1)" "1000 10 open_session"
+like "which is named" "$err" \
+    'app\.[0-9]+ \([0-9]+ calls\) is looked at; 1 of 2 .* (sh|dash|bash)\.'
+echo '"$0" clean; "$0" leak; "$0" clean' >caller
+leaks -- sh -c "$(cat caller)" ./app >"$out" 2>"$err"
+like "of several programs" "$err" 'is looked at; 3 of 4 recorded processes'
 
 # Limits.
 check "within limits" leaks --max-bytes 1320 -- ./app leak

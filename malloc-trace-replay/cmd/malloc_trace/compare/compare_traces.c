@@ -16,12 +16,12 @@
 #include "common/text.h"
 #include "formats/format_import.h"
 #include "model/info.h"
+#include "open/recordings.h"
 #include "open/trace_open.h"
 #include "sort/sorter.h"
 #include "trace/ops.h"
 #include "traceformat/compress.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -187,156 +187,17 @@ bool compare_traces_set_modes(struct comparison *c) {
 
 /* --- Recordings of a command ---------------------------------------------- */
 
-/* Recording of one of a command's processes. */
-struct recording {
-    char *path;      /* ends in .raw; the spool may be all that is left */
-    char name[300];  /* EXECUTABLE.PID */
-    uint64_t events; /* 0: not counted */
-};
-
-struct recordings {
-    struct recording *list;
-    size_t count, room;
-};
-
-static void recordings_free(struct recordings *all) {
-    for (size_t i = 0; i < all->count; i++)
-        free(all->list[i].path);
-    free(all->list);
-}
-
-/* Puts the file that a shell would run for COMMAND into PATH, links resolved.
-   */
-static bool find_executable(const char *command, char path[PATH_MAX]) {
-    if (strchr(command, '/') != NULL)
-        return realpath(command, path) != NULL;
-    const char *list = getenv("PATH");
-    while (list != NULL && *list != '\0') {
-        char file[2 * PATH_MAX];
-        size_t n = strcspn(list, ":");
-        snprintf(file, sizeof(file), "%.*s%s%s", (int)n, list,
-                 n == 0 ? "" : "/", command);
-        if (access(file, X_OK) == 0)
-            return realpath(file, path) != NULL;
-        list += n + (list[n] != '\0');
-    }
-    return false;
-}
-
-/* Names R, whose path FOLDER/EXECUTABLE.PID.raw is set. Where COMMAND is a link
-   to an executable of that name its own name stands for it: redis-server may be
-   a link to redis-check-rdb. */
-static void name_recording(struct recording *r, const char *command) {
-    char path[PATH_MAX];
-    const char *file = tool_file_base(r->path), *pid;
-    size_t length = strlen(file) - strlen(".raw");
-    for (pid = file + length - 1; pid > file && *pid != '.'; pid--)
-        continue;
-    snprintf(r->name, sizeof(r->name), "%.*s", (int)length, file);
-    if (find_executable(command, path) &&
-        strlen(tool_file_base(path)) == (size_t)(pid - file) &&
-        strncmp(tool_file_base(path), file, (size_t)(pid - file)) == 0)
-        snprintf(r->name, sizeof(r->name), "%.255s%.*s",
-                 tool_file_base(command), (int)(file + length - pid), pid);
-}
-
-/* Counts the events of R. */
-static void count_events(struct recording *r) {
-    static struct info_file f;
-    memset(&f, 0, sizeof(f));
-    f.name = r->path;
-    info_read_raw(&f, tool_input_open(r->path), r->path);
-    r->events = info_event_count(&f);
-    info_free(&f);
-}
-
-/* Adds the recording PATH, which is freed where that fails or it is known. */
-static bool recordings_add(struct recordings *all, char *path) {
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->list[i].path, path) == 0) {
-            free(path);
-            return true;
-        }
-    if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
-                            sizeof(*all->list))) {
-        free(path);
-        return false;
-    }
-    all->list[all->count++] = (struct recording){.path = path};
-    return true;
-}
-
-static int compare_recordings(const void *a, const void *b) {
-    const struct recording *x = a, *y = b;
-    if (x->events != y->events)
-        return x->events > y->events ? -1 : 1;
-    return strcmp(x->path, y->path);
-}
-
-/* Finds the recordings in FOLDER, the one with most events first. Their names
-   end in .raw, or .raw.spool where only the spool was left. */
-static bool find_recordings(struct recordings *all, const char *folder,
-                            const char *command) {
-    struct dirent *entry;
-    bool good = true;
-    DIR *dir = opendir(folder);
-    while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
-        char *path, *end = strstr(entry->d_name, ".raw");
-        if (end == NULL ||
-            (strcmp(end, ".raw") != 0 && strcmp(end, ".raw.spool") != 0))
-            continue;
-        good = asprintf(&path, "%s/%.*s.raw", folder,
-                        (int)(end - entry->d_name), entry->d_name) >= 0 &&
-               recordings_add(all, path);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    if (!good)
-        tool_error("out of memory");
-    for (size_t i = 0; good && i < all->count; i++) {
-        name_recording(&all->list[i], command);
-        if (all->count > 1) /* a single one is taken, whatever it has */
-            count_events(&all->list[i]);
-    }
-    if (good && all->count != 0)
-        qsort(all->list, all->count, sizeof(*all->list), compare_recordings);
-    return good;
-}
-
-/* Number of processes that a message names. */
-enum { NAMED_PROCESSES = 8 };
-
-/* Warns of the recordings from the first to be left out on. */
-static void warn_of_left_out(const struct recordings *all, size_t from,
-                             bool all_processes) {
-    struct tool_text t;
-    char names[600] = "";
-    size_t used = 0;
-    for (size_t i = from; i < all->count && i < from + NAMED_PROCESSES; i++)
-        used += (size_t)snprintf(names + used, sizeof(names) - used,
-                                 "%s%.40s (%s calls)", i == from ? "" : ", ",
-                                 tool_text_shown(all->list[i].name),
-                                 tool_text_count(&t, all->list[i].events));
-    TCM_ASSERT(used < sizeof(names));
-    tool_warn("%s (%s calls) is compared; %zu of %zu recorded processes are "
-              "left out: %s%s%s",
-              tool_text_shown(all->list[0].name),
-              tool_text_count(&t, all->list[0].events), all->count - from,
-              all->count, names,
-              all->count - from > NAMED_PROCESSES ? ", ..." : "",
-              all_processes ? "" : "; --all-processes adds the larger ones");
-}
-
 /* Adds the traces of the process with the most events, or of ALL_PROCESSES that
    have at least a twentieth of its events: figures of smaller ones are mostly
    those of start and end. */
-static bool add_recordings(struct comparison *c, const struct recordings *all,
+static bool add_recordings(struct comparison *c,
+                           const struct open_recordings *all,
                            const char *sorted, bool all_processes) {
     size_t taken = 0;
     while (taken < all->count &&
            (taken == 0 || (all_processes && all->list[taken].events >=
                                                 all->list[0].events / 20))) {
-        const struct recording *r = &all->list[taken++];
+        const struct open_recording *r = &all->list[taken++];
         if (tool_stop_requested() || !compare_traces_add(c, r->path, sorted))
             return false;
         struct compare_trace *t = &c->trace[c->traces - 1];
@@ -349,7 +210,9 @@ static bool add_recordings(struct comparison *c, const struct recordings *all,
     }
     TCM_ASSERT(taken == c->traces);
     if (taken < all->count)
-        warn_of_left_out(all, taken, all_processes);
+        open_recordings_warn(
+            all, taken, "compared",
+            all_processes ? "" : "; --all-processes adds the larger ones");
     return true;
 }
 
@@ -457,8 +320,8 @@ static bool run_recorder(char **command, const char *folder, int out,
     static char program[PATH_MAX];
     static char record[] = "record", quiet[] = "-q", output[] = "-o",
                 dashes[] = "--";
-    char pattern[2 * PATH_MAX];
-    size_t words = 0, used = 0, n = 0;
+    char pattern[OPEN_RECORDINGS_PATTERN];
+    size_t words = 0, n = 0;
     while (command[words] != NULL)
         words++;
     char **argv = calloc(words + 7, sizeof(*argv));
@@ -466,12 +329,7 @@ static bool run_recorder(char **command, const char *folder, int out,
         tool_error("out of memory");
         return false;
     }
-    for (const char *f = folder; *f != '\0'; f++) {
-        if (*f == '%') /* a literal one */
-            pattern[used++] = '%';
-        pattern[used++] = *f;
-    }
-    strcpy(pattern + used, "/%e.%p.raw");
+    open_recordings_pattern(folder, pattern);
     bool good = tool_own_program("malloc-trace", program);
     char *const first[] = {program, record, quiet, output, pattern, dashes};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
@@ -501,7 +359,7 @@ bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
                            bool all_processes, struct compare_recorded *r) {
     struct tool_child_end end;
-    struct recordings all = {0};
+    struct open_recordings all = {0};
     record_program_note_python(command[0]);
     if (!run_recorder(command, folder, out, &end))
         return false;
@@ -509,13 +367,13 @@ bool compare_traces_record(struct comparison *c, char **command,
                                    .wall_ns = end.wall_ns,
                                    .ended_by_user =
                                        tcm_load_relaxed(&end_signal) != 0};
-    bool good = find_recordings(&all, folder, command[0]);
+    bool good = open_recordings_find(&all, folder, command[0]);
     if (good &&
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
         tool_error("%s left no trace to replay", command[0]);
         good = false;
     }
     good = good && add_recordings(c, &all, sorted, all_processes);
-    recordings_free(&all);
+    open_recordings_free(&all);
     return good;
 }

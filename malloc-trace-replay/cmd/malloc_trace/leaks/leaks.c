@@ -18,6 +18,7 @@
 #include "common/main.h"
 #include "common/opts.h"
 #include "common/text.h"
+#include "open/recordings.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>
@@ -39,6 +40,7 @@ struct command {
     const char *file;  /* to record to; NULL: a temporary one */
     int status;        /* its exit status, as a shell gives it */
     char folder[PATH_MAX], trace[PATH_MAX];
+    char name[300]; /* of the program that is looked at; "": argv[0] */
 };
 
 struct run {
@@ -105,38 +107,62 @@ static bool set_environment(void *ctx) {
 }
 
 /* Sets C->trace to the trace of the last program that the process became by
-   exec: what its predecessors did not free did not leak. */
-static void find_last_trace(struct command *c) {
+   exec, C->file or C->file.N: what its predecessors did not free did not leak.
+   false: there is none. */
+static bool find_last_trace(struct command *c) {
     char next[PATH_MAX + 16], last[PATH_MAX + 16];
-    snprintf(last, sizeof(last), "%s", c->trace);
+    snprintf(last, sizeof(last), "%s", c->file);
     for (unsigned i = 1;; i++) {
-        snprintf(next, sizeof(next), "%s.%u", c->trace, i);
+        snprintf(next, sizeof(next), "%s.%u", c->file, i);
         if (access(next, R_OK) != 0)
             break;
         memcpy(last, next, sizeof(last));
     }
     snprintf(c->trace, sizeof(c->trace), "%.*s", PATH_MAX - 1, last);
+    return access(c->trace, R_OK) == 0;
+}
+
+/* Sets C->trace to the trace with most events of all processes of the command,
+   each in its last program, shells last, and names the others. false: there is
+   none. */
+static bool find_largest_trace(struct command *c) {
+    struct open_recordings all = {0};
+    bool found = open_recordings_find(&all, c->folder, c->argv[0]);
+    if (found) {
+        open_recordings_keep_last(&all);
+        open_recordings_pass_shells(&all);
+    }
+    found = found && all.count != 0;
+    if (found)
+        snprintf(c->trace, sizeof(c->trace), "%s", all.list[0].path);
+    if (found && all.count > 1) {
+        open_recordings_warn(&all, 1, "looked at",
+                             "; record them all with record -o NAME.%p");
+        snprintf(c->name, sizeof(c->name), "%s", all.list[0].name);
+    }
+    open_recordings_free(&all);
+    return found;
 }
 
 /* Runs and records the command. False: it was not recorded, or not found, a
    message was printed, and C->status is set. */
 static bool record_command(struct command *c) {
     char self[PATH_MAX], sites[64], text[256];
+    char output[OPEN_RECORDINGS_PATTERN];
     char **all;
     struct tool_child_end end;
     size_t count = 0, n = 0;
     c->status = TOOL_FAILED;
     if (c->file != NULL)
-        snprintf(c->trace, sizeof(c->trace), "%s", c->file);
+        snprintf(output, sizeof(output), "%s", c->file);
     else if (!tool_file_make_folder(c->folder))
         return false;
     else
-        snprintf(c->trace, sizeof(c->trace), "%.*s/trace%s", PATH_MAX - 16,
-                 c->folder, mtf_compress_available() ? ".lz4" : "");
+        open_recordings_pattern(c->folder, output);
     snprintf(sites, sizeof(sites), "--sites=%s",
              c->sites == NULL ? sites_of(c->argv[0]) : c->sites);
     const char *const words[] = {"malloc-trace", "record", "--quiet", "-o",
-                                 c->trace,       sites,    "--"};
+                                 output,         sites,    "--"};
     while (c->argv[count] != NULL)
         count++;
     all = calloc(TCM_ARRAY_SIZE(words) + count + 1, sizeof(*all));
@@ -165,8 +191,7 @@ static bool record_command(struct command *c) {
         tool_child_end_text(&end, text, sizeof(text));
         tool_error("%s: %s", c->argv[0], text);
     }
-    find_last_trace(c);
-    if (access(c->trace, R_OK) == 0)
+    if (c->file != NULL ? find_last_trace(c) : find_largest_trace(c))
         return true;
     if (c->status == 0)
         tool_error("%s was not recorded: is it linked statically?", c->argv[0]);
@@ -480,7 +505,7 @@ static int run_command(struct run *r) {
     if (recorded) {
         r->in.traces = &trace;
         r->in.count = 1;
-        r->name = c->argv[0];
+        r->name = c->name[0] != '\0' ? c->name : c->argv[0];
         status = report_leaks(r);
     }
     if (c->folder[0] != '\0')
