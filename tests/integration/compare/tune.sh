@@ -105,7 +105,7 @@ get 'd["lines"]' >lines
 like "calls of C" lines "    MallocExtension_Set"
 
 tune 0 "the program itself" --default $own -a $own --runs 20 --run-program \
-    -- ./idle
+    -- ./idle </dev/null
 is "runs of the program show it" "$(get '
 of(d["program"], "memory")["hi"] < 1')" True
 is "about as much as is predicted" "$(get '

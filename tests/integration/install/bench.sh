@@ -145,13 +145,13 @@ frag=$(sed -n 's/^| frag *| *\([0-9]*\) .*/\1/p' "$out")
 result "one loop misses the thread's cache, one does not" $?
 
 check "replays beside programs" "$bench/fidelity.py" -b "$build" -n 1 single
-like "a row an allocator" "$out" "^. libtcmalloc_minimal.so . [0-9.]* MiB, "
+like "a row an allocator" "$out" "^. tcmalloc-mt . [0-9.]* MiB, "
 if have perl; then
     check "replays of real programs" "$bench/fidelity_programs.py" -b "$build" \
         -n 1 perl
     like "the counters' deviations in two modes" "$out" "^. perl, switch . [1-9]"
     like "a row an allocator of what is missed" "$out" \
-        "^. perl, libtcmalloc_minimal.so . [0-9.]* s, [0-9.]* MiB . "
+        "^. perl, tcmalloc-mt . [0-9.]* s, [0-9.]* MiB . "
 else
     skip "replays of real programs" "no perl here"
 fi
