@@ -340,6 +340,7 @@ if built_or_fail main --enable-trace-compression $werror; then
             share/malloc-trace/malloc_trace.py \
             share/malloc-trace/malloc_trace.rb \
             share/malloc-trace/malloc_calls.bt \
+            share/malloc-trace/memray_calls.py \
             share/man/man1/postprocess.1 share/man/man1/replay.1 \
             share/man/man1/malloc-trace-record.1; do
             [ -e "$home/$file" ]

@@ -148,4 +148,24 @@ if have bpftrace && timeout 60 bpftrace -q -c /bin/true \
 else
     skip "bpftrace" "it is not installed, or may not trace"
 fi
+
+# memray records what a library calls that Python loads; it has no alignments, and
+# a realloc as a free and an allocation.
+script=$top_srcdir/malloc-trace-replay/formats/memray_calls.py
+if python3 -c "import memray" 2>/dev/null &&
+    $CC -shared -fPIC -Dmain=run -o libtarget.so \
+        "$top_srcdir/tests/integration/formats/tools_target.c" -lpthread; then
+    echo 'import ctypes; ctypes.CDLL("./libtarget.so").run()' >program.py
+    python3 -m memray run -q -o capture program.py >/dev/null 2>&1
+    check "memray: its capture is printed" sh -c '"$@" >log' sh \
+        python3 "$script" capture
+    "$malloc_trace" convert --to text log text 2>"$err"
+    like "memray: read as Android's" "$err" "from Android malloc_debug"
+    sed 's/ .*//' want >want_memray
+    calls text | sed 's/ .*//' >got
+    check "memray: the calls of the target" diff want_memray got
+    fails_with "memray: no capture" 1 python3 "$script" program.py
+else
+    skip "memray" "it is not installed"
+fi
 tap_end
