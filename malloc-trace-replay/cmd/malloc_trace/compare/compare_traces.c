@@ -355,12 +355,25 @@ static bool run_recorder(char **command, const char *folder, int out,
     return good;
 }
 
+/* Says that the program has ALLOCATOR (NULL: none) now, if that is not what the
+   others are compared with. */
+static void note_linked(const struct comparison *c, const char *allocator,
+                        const char *command) {
+    if (allocator == NULL || tool_is_quiet() || c->contestants.count < 2 ||
+        strcmp(c->contestants.list[c->baseline].name, allocator) == 0)
+        return;
+    fprintf(stderr,
+            "%s: %s is linked with %s: --baseline=%s compares the others with "
+            "what it has now\n",
+            tool_name(), tool_text_shown(command), allocator, allocator);
+}
+
 bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
                            bool all_processes, struct compare_recorded *r) {
     struct tool_child_end end;
     struct open_recordings all = {0};
-    record_program_note_python(command[0]);
+    note_linked(c, record_program_note(command[0]), command[0]);
     if (!run_recorder(command, folder, out, &end))
         return false;
     *r = (struct compare_recorded){.status = end.status,

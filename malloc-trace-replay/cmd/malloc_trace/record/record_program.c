@@ -408,13 +408,26 @@ static void note_python(const struct record_program *p) {
                 tool_name());
 }
 
-void record_program_note_python(const char *command) {
+/* Allocators' libraries that programs are linked with. */
+static const struct {
+    const char *soname, *allocator;
+} allocator_libraries[] = {{"libjemalloc.so.2", "jemalloc"},
+                           {"libtcmalloc.so.4", "gperftools"},
+                           {"libtcmalloc_minimal.so.4", "gperftools"},
+                           {"libmimalloc.so.2", "mimalloc"}};
+
+const char *record_program_note(const char *command) {
     struct record_program p;
     struct file_bytes file;
+    const char *allocator = NULL;
     if (!find_program(&p, command, &file))
-        return;
+        return NULL;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_libraries); i++)
+        if (holds(&file, allocator_libraries[i].soname))
+            allocator = allocator_libraries[i].allocator;
     unload_file(&file);
     note_python(&p);
+    return allocator;
 }
 
 void record_program_refuse(const struct record_program *p) {
