@@ -19,8 +19,8 @@ int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 
-/* For other subcommands that record COMMAND: prints the line of `record` about a
-   Python whose objects are not recorded, if it is one. Returns the allocator
+/* For other subcommands that record COMMAND: prints the line of `record` about
+   a Python whose objects are not recorded, if it is one. Returns the allocator
    whose library its file names, as compare names it; NULL: none. */
 const char *record_program_note(const char *command);
 
