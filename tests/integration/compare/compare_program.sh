@@ -231,6 +231,21 @@ is "and nothing is recommended" \
     "$("$python" -c 'import json
 print(json.load(open("j"))["recommendation"]["advice"])')" none
 
+# A server that its client ended when it was recorded does not end by itself: the
+# replays' verdict stays.
+cat >server.sh <<'END'
+./does
+[ -e "$1" ] || exec sleep 300
+rm "$1"
+END
+touch once
+compare -n 3 --run-program -- sh server.sh once </dev/null
+is "a server: status" "$status" 0
+get program_skipped >got
+like "is not run again" got "it did not end by itself"
+is "and no contestant fails of it" "$(get glibc.failed tcmalloc-mt.failed)" \
+    "$(get glibc.failed glibc.failed)"
+
 # A program that is linked with an allocator has another baseline than glibc.
 if $CC -o linked does.c -Wl,--no-as-needed -l:libjemalloc.so.2 2>>"$err"; then
     "$malloc_trace" compare -n 1 --no-run-program -a glibc -a jemalloc -- \

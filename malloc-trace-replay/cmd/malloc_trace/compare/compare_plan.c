@@ -150,6 +150,8 @@ static bool make_program_run(struct work *w, size_t round, size_t contestant) {
     uint64_t start_ns = tcm_clock_ns();
     if (!compare_program_run(w->c, w->r->program, round, contestant))
         return false;
+    if (w->c->program_skipped != NULL)
+        return true;
     w->program_ns += tcm_clock_ns() - start_ns;
     w->program_runs++;
     w->c->ran_program = true;

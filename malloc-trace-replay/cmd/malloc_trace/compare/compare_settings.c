@@ -150,8 +150,7 @@ static const struct compare_setting settings[] = {
      "MallocExtension_SetNumericProperty(\"tcmalloc.max_total_thread_cache_"
      "bytes\", $);"},
     {TCM_ALLOCATOR_NAME, "TCMALLOC_RELEASE_RATE=", SETTING_NUMBER, "0,10", "1",
-     1, 1000, 3, 0, 0, "how fast memory is given back; 0: never (1)",
-     "MallocExtension_SetMemoryReleaseRate($);"},
+     1, 1000, 3, 0, 0, "how fast memory is given back; 0: never (1)", NULL},
     {TCM_ALLOCATOR_NAME, "TCMALLOC_AGGRESSIVE_DECOMMIT=", SETTING_SWITCH, "1",
      "0", 0, 0, 0, 0, 0, "give free pages back at once (0)",
      "MallocExtension_SetNumericProperty(\"tcmalloc.aggressive_memory_"

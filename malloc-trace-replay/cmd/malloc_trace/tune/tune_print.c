@@ -104,6 +104,29 @@ static void print_proposal(const struct tune_outcome *o, FILE *out) {
     fputs(".\n", out);
 }
 
+/* Tells whether the best point gains enough, and is not proposed for what it
+   takes of the guarded quantity. */
+static bool best_takes_too_much(const struct tune_outcome *o) {
+    const struct compare_range *r = &o->verdict[0].of[o->runs->goal];
+    return o->judged && o->finalists != 0 && o->proposed == SIZE_MAX &&
+           r->has_interval && r->ratio <= 1 - o->margin && r->high < 1 &&
+           tune_runs_guarded(o->runs) != TUNE_GOALS;
+}
+
+/* Says what the best point takes too much of. */
+static void print_price(const struct tune_outcome *o, FILE *out) {
+    enum tune_goal guarded = tune_runs_guarded(o->runs);
+    double ratio = o->verdict[0].of[guarded].ratio;
+    char change[32];
+    if (guarded == TUNE_TIME)
+        ratio = tune_runs_program_ratio(o->runs, ratio);
+    fprintf(out, "It takes %s %s; --most-loss allows %g %%.\n",
+            change_text(change, ratio),
+            guarded == TUNE_TIME ? "of the program's time"
+                                 : tune_goal_title[guarded],
+            100 * o->runs->most_loss);
+}
+
 static void print_best(const struct tune_outcome *o, FILE *out) {
     char name[TUNE_NAME], change[32];
     if (o->finalists == 0)
@@ -117,6 +140,8 @@ static void print_best(const struct tune_outcome *o, FILE *out) {
     fputs(o->judged ? ", in fresh runs.\n"
                     : ", in the runs that chose it; no fresh runs were made.\n",
           out);
+    if (best_takes_too_much(o))
+        print_price(o, out);
 }
 
 static void print_answer(const struct tune_outcome *o, FILE *out) {
@@ -127,6 +152,12 @@ static void print_answer(const struct tune_outcome *o, FILE *out) {
     if (o->finalists == 0 && !o->interrupted)
         fprintf(out, "No other point than %s had figures.\n",
                 tool_text_shown(default_name(o)));
+    else if (best_takes_too_much(o))
+        fprintf(out, "Stay with %s: what beats it takes too much %s.\n",
+                tool_text_shown(default_name(o)),
+                tune_runs_guarded(o->runs) == TUNE_TIME
+                    ? "time"
+                    : tune_goal_title[tune_runs_guarded(o->runs)]);
     else if (o->judged)
         fprintf(out, "Nothing beats %s by more than %g %%.\n",
                 tool_text_shown(default_name(o)), 100 * o->margin);
@@ -191,6 +222,11 @@ static bool put_calls(const struct tune_outcome *o, const struct tune_point *p,
                 call + before + 1);
         any = true;
     }
+    for (unsigned d = 0; any && d < a->dimensions; d++)
+        if (tune_point_has(p, d) && a->dimension[d].setting->call == NULL) {
+            tune_point_setting(&o->runs->space, p, d, text);
+            fprintf(out, "    /* in the environment alone: %s */\n", text);
+        }
     return any;
 }
 

@@ -144,10 +144,11 @@ static bool find_rest(struct tune_runs *r) {
     r->rest_assumed = false;
     for (size_t t = 0; t < r->base.traces; t++) {
         double ops = (double)r->base.trace[t].ops;
-        double rest = own == NULL ? NAN
-                                  : r->base.trace[t].recorded_cpu_ns -
-                                        own->trace[t].time_ns * ops;
-        if (!(rest > 0)) {
+        double recorded = r->base.trace[t].recorded_cpu_ns;
+        double rest = NAN;
+        if (own != NULL && recorded > 0) /* it may be malloc's all of it */
+            rest = fmax(recorded - own->trace[t].time_ns * ops, 0);
+        if (isnan(rest)) {
             r->rest_assumed = true;
             rest = fmax(r->run[0].trace[t].time_ns, 0) * ops *
                    (1 / ASSUMED_SHARE - 1);
