@@ -195,6 +195,11 @@ assert "look_up" not in names and "compute" not in names'
 else
     skip "Python: what grows" "no lines of $python are recorded"
 fi
+# What a package makes when it is imported does not grow.
+mkdir site-packages
+echo 'data = [bytearray(n % 300 + 600) for n in range(9000)]' >site-packages/pack.py
+PYTHONPATH=$work/site-packages check "a package that is imported" \
+    leaks -- "$python" -c 'import pack'
 if have perl; then
     cp "$here/report/leaks_program.pl" script.pl
     fails_with "Perl" 4 leaks --json pl.json -- perl script.pl

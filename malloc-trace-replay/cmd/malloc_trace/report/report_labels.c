@@ -249,7 +249,13 @@ static bool is_program(const struct report_labels *l,
                        const struct symbol_name *n) {
     static const char *const libraries[] = {"/lib/", "/lib64/", "/usr/lib/",
                                             "/usr/lib64/", "/usr/local/lib/"};
-    if (report_frame_class(n, l->sites->has_lines) == REPORT_FRAME_SYSTEM)
+    enum report_frame_class class = report_frame_class(n, l->sites->has_lines);
+    if (class == REPORT_FRAME_SYSTEM)
+        return false;
+    /* code of a module itself, <module>, runs once, when it is imported; a
+       comprehension belongs to what it is in */
+    if (class == REPORT_FRAME_PACKAGE && n->function != NULL &&
+        n->function[0] == '<' && strncmp(n->function, "<lambda", 7) != 0)
         return false;
     for (size_t i = 0; n->module != NULL && i < TCM_ARRAY_SIZE(libraries); i++)
         if (strncmp(n->module, libraries[i], strlen(libraries[i])) == 0)
