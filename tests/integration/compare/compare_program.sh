@@ -193,7 +193,7 @@ int main(void) {
 END
 check "a small program" $CC -O1 -o small small.c
 "$malloc_trace" compare -q -a glibc -a jemalloc -n 3 --json j --run-program \
-    -- ./small >"$out" 2>"$err"
+    -- ./small </dev/null >"$out" 2>"$err"
 is "is compared" $? 0
 "$python" -c '
 import json
