@@ -195,7 +195,7 @@ assert "look_up" not in names and "compute" not in names'
 else
     skip "Python: what grows" "no lines of $python are recorded"
 fi
-# What a package makes when it is imported does not grow.
+# The code of a module runs once, so that what it keeps does not grow.
 mkdir site-packages
 echo 'data = [bytearray(n % 300 + 600) for n in range(9000)]' >site-packages/pack.py
 PYTHONPATH=$work/site-packages check "a package that is imported" \
