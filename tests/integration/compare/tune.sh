@@ -77,7 +77,7 @@ any(e in ("TCMALLOC_AGGRESSIVE_DECOMMIT=1",) or
     e.startswith("TCMALLOC_RELEASE_") for e in
     [f for f in d["finalists"] if f["proposed"]][0]["environment"])')" True
 is "the interval of the fresh runs is below 1" \
-    "$(get 'of(best["fresh"], "memory")["hi"] < 0.8')" True
+    "$(get 'of(best["fresh"], "memory")["hi"] < 1')" True
 is "the ratio is that of the figures" "$(get '
 abs(of(best["fresh"], "memory")["value"] /
     of(best["fresh"], "memory")["default_value"] -
