@@ -54,6 +54,29 @@ void tool_file_remove_folder(const char *folder) {
     rmdir(folder);
 }
 
+bool tool_file_find_command(const char *command, char path[PATH_MAX]) {
+    if (strchr(command, '/') != NULL) {
+        snprintf(path, PATH_MAX, "%s", command);
+        return true;
+    }
+    const char *list = getenv("PATH");
+    if (list == NULL)
+        list = "/bin:/usr/bin";
+    for (;;) {
+        size_t length = strcspn(list, ":");
+        int n = length == 0 ? snprintf(path, PATH_MAX, "%s", command)
+                            : snprintf(path, PATH_MAX, "%.*s/%s", (int)length,
+                                       list, command);
+        struct stat st;
+        if (n > 0 && n < PATH_MAX && stat(path, &st) == 0 &&
+            S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+            return true;
+        if (list[length] == '\0')
+            return false;
+        list += length + 1;
+    }
+}
+
 bool tool_file_is_stdout(const char *name) {
     return name == NULL || strcmp(name, "-") == 0 ||
            strcmp(name, "/dev/stdout") == 0 || strcmp(name, "/dev/fd/1") == 0 ||

@@ -25,6 +25,9 @@ void tool_file_remove_folder(const char *folder);
 /* Returns the last name of PATH, behind its folders; empty if PATH ends with a
    slash. */
 const char *tool_file_base(const char *path);
+/* Stores the file that execvp would run for COMMAND: COMMAND itself if it has a
+   slash, else a program of this name in PATH. false: there is none. */
+bool tool_file_find_command(const char *command, char path[PATH_MAX]);
 /* Tells whether NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
 /* Tells whether NAME ends like a part of a flight recording: in .k0 to .k7. */

@@ -15,17 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void open_recordings_pattern(const char *folder,
                              char pattern[OPEN_RECORDINGS_PATTERN]) {
-    size_t used = 0;
     TCM_ASSERT(strlen(folder) < PATH_MAX);
-    for (const char *f = folder; *f != '\0'; f++) {
-        if (*f == '%') /* a literal one */
-            pattern[used++] = '%';
-        pattern[used++] = *f;
-    }
+    size_t used = tool_file_escape(pattern, 2 * PATH_MAX, folder);
     strcpy(pattern + used, "/%e.%p.raw");
 }
 
@@ -58,28 +52,10 @@ static size_t recording_length(const char *file) {
                                                       : 0;
 }
 
-/* Puts the file that a shell would run for COMMAND into PATH, links resolved.
-   */
-static bool find_executable(const char *command, char path[PATH_MAX]) {
-    if (strchr(command, '/') != NULL)
-        return realpath(command, path) != NULL;
-    const char *list = getenv("PATH");
-    while (list != NULL && *list != '\0') {
-        char file[2 * PATH_MAX];
-        size_t n = strcspn(list, ":");
-        snprintf(file, sizeof(file), "%.*s%s%s", (int)n, list,
-                 n == 0 ? "" : "/", command);
-        if (access(file, X_OK) == 0)
-            return realpath(file, path) != NULL;
-        list += n + (list[n] != '\0');
-    }
-    return false;
-}
-
-/* Names R by its path. Where COMMAND is a link to an executable of that name,
-   its own name stands for it: redis-server may be a link to redis-check-rdb. */
-static void name_recording(struct open_recording *r, const char *command) {
-    char path[PATH_MAX];
+/* Names R by its path. EXECUTABLE, the file that COMMAND runs, has COMMAND's
+   own name: redis-server may be a link to redis-check-rdb. */
+static void name_recording(struct open_recording *r, const char *executable,
+                           const char *command) {
     const char *file = tool_file_base(r->path), *pid;
     const char *end = find_raw(file);
     TCM_ASSERT(end != NULL && end > file);
@@ -87,9 +63,8 @@ static void name_recording(struct open_recording *r, const char *command) {
     for (pid = file + length - 1; pid > file && *pid != '.'; pid--)
         continue;
     snprintf(r->name, sizeof(r->name), "%.*s", (int)length, file);
-    if (find_executable(command, path) &&
-        strlen(tool_file_base(path)) == (size_t)(pid - file) &&
-        strncmp(tool_file_base(path), file, (size_t)(pid - file)) == 0)
+    if (strlen(executable) == (size_t)(pid - file) &&
+        strncmp(executable, file, (size_t)(pid - file)) == 0)
         snprintf(r->name, sizeof(r->name), "%.255s%.*s",
                  tool_file_base(command), (int)(file + length - pid), pid);
 }
@@ -149,8 +124,13 @@ bool open_recordings_find(struct open_recordings *all, const char *folder,
         closedir(dir);
     if (!good)
         tool_error("out of memory");
+    char found[PATH_MAX], resolved[PATH_MAX];
+    const char *executable = tool_file_find_command(command, found) &&
+                                     realpath(found, resolved) != NULL
+                                 ? tool_file_base(resolved)
+                                 : "";
     for (size_t i = 0; good && i < all->count; i++) {
-        name_recording(&all->list[i], command);
+        name_recording(&all->list[i], executable, command);
         if (all->count > 1) /* a single one is taken, whatever it has */
             count_events(&all->list[i]);
     }
@@ -171,11 +151,10 @@ static bool was_replaced(const struct open_recordings *all,
 
 void open_recordings_keep_last(struct open_recordings *all) {
     size_t kept = 0;
-    for (size_t i = 0; i < all->count; i++)
-        if (was_replaced(all, &all->list[i]))
-            all->list[i].replaced = true;
+    /* The last program of a process is never taken away: all others of it are
+       replaced by that one, too. */
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].replaced)
+        if (was_replaced(all, &all->list[i]))
             free(all->list[i].path);
         else
             all->list[kept++] = all->list[i];

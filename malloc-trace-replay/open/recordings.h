@@ -18,7 +18,6 @@ struct open_recording {
     uint64_t events;  /* 0: not counted */
     uint32_t pid;     /* 0: not known */
     uint64_t wall_ns; /* CLOCK_REALTIME at its start */
-    bool replaced;    /* by another program in its process, at the end */
 };
 
 /* All 0 at first. */

@@ -71,17 +71,10 @@ static bool names_interpreter(const char *text) {
 /* Fills LINE with the first line of the program NAME, looked up in PATH, if
    that is "#!". False: it is something else. */
 static bool first_line(const char *name, char *line, size_t size) {
-    const char *path = getenv("PATH");
     char file[PATH_MAX];
-    int fd = strchr(name, '/') != NULL ? open(name, O_RDONLY | O_CLOEXEC) : -1;
-    while (fd < 0 && strchr(name, '/') == NULL && path != NULL &&
-           *path != '\0') {
-        size_t n = strcspn(path, ":");
-        snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, name);
-        if (access(file, X_OK) == 0)
-            fd = open(file, O_RDONLY | O_CLOEXEC);
-        path += n + (path[n] == ':');
-    }
+    int fd = tool_file_find_command(name, file)
+                 ? open(file, O_RDONLY | O_CLOEXEC)
+                 : -1;
     if (fd < 0)
         return false;
     ssize_t n = read(fd, line, size - 1);

@@ -76,30 +76,6 @@ static bool holds(const struct file_bytes *f, const char *text) {
     return memmem(f->at, f->size, text, strlen(text)) != NULL;
 }
 
-/* Stores the file that execvp would run. false: there is none. */
-static bool find_in_path(const char *command, char path[PATH_MAX]) {
-    if (strchr(command, '/') != NULL) {
-        snprintf(path, PATH_MAX, "%s", command);
-        return true;
-    }
-    const char *list = getenv("PATH");
-    if (list == NULL)
-        list = "/bin:/usr/bin";
-    for (;;) {
-        size_t length = strcspn(list, ":");
-        int n = length == 0 ? snprintf(path, PATH_MAX, "%s", command)
-                            : snprintf(path, PATH_MAX, "%.*s/%s", (int)length,
-                                       list, command);
-        struct stat st;
-        if (n > 0 && n < PATH_MAX && stat(path, &st) == 0 &&
-            S_ISREG(st.st_mode) && access(path, X_OK) == 0)
-            return true;
-        if (list[length] == '\0')
-            return false;
-        list += length + 1;
-    }
-}
-
 /* Stores the interpreter that the script F names in its first line; that of
    "env NAME" is NAME's file. false: F is no script. */
 static bool find_interpreter(const struct file_bytes *f, char path[PATH_MAX]) {
@@ -120,7 +96,7 @@ static bool find_interpreter(const struct file_bytes *f, char path[PATH_MAX]) {
         name = strtok_r(NULL, " \t", &rest);
     while (name != NULL && (*name == '-' || strchr(name, '=') != NULL));
     char found[PATH_MAX];
-    if (name != NULL && find_in_path(name, found))
+    if (name != NULL && tool_file_find_command(name, found))
         memcpy(path, found, strlen(found) + 1);
     return true;
 }
@@ -370,7 +346,8 @@ static bool python_calls_malloc(void) {
 static bool find_program(struct record_program *p, const char *command,
                          struct file_bytes *file) {
     *p = (struct record_program){.command = command};
-    if (!find_in_path(command, p->path) || access(p->path, X_OK) != 0) {
+    if (!tool_file_find_command(command, p->path) ||
+        access(p->path, X_OK) != 0) {
         p->path[0] = '\0';
         return false;
     }
