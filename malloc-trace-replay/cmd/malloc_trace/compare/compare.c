@@ -330,12 +330,9 @@ static bool parse_request(struct request *o, int argc, char **argv,
     }
     if (o->is_command)
         o->operand[o->operands] = NULL;
-    for (int i = 0; i < o->operands && !o->is_command && !o->merge; i++)
-        if (strcmp(o->operand[i], "-") == 0) {
-            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
-                                   "again for every run");
-            return false;
-        }
+    if (!o->is_command && !o->merge &&
+        !compare_traces_can_repeat(o->operand, (size_t)o->operands))
+        return false;
     if ((o->run_program || o->no_run_program || o->all_processes) &&
         !o->is_command) {
         (void)tool_usage_error("%s needs a COMMAND",

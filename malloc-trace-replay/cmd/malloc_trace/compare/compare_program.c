@@ -22,7 +22,24 @@ bool compare_program_can_repeat(void) {
            S_ISCHR(st.st_mode);
 }
 
-static double timeval_ns(struct timeval t) {
+struct tool_child_spec
+compare_program_spec(const struct compare_command *command) {
+    /* a terminal's input belongs to the recorded run alone */
+    bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
+    return (struct tool_child_spec){.argv = command->words,
+                                    .in = is_file ? 0 : TOOL_CHILD_NULL,
+                                    .out = TOOL_CHILD_NULL,
+                                    .err = TOOL_CHILD_NULL,
+                                    .launched = true};
+}
+
+bool compare_program_has_failed(const struct compare_command *command,
+                                const struct tool_child_end *end) {
+    return end->error != 0 || end->timed_out || !WIFEXITED(end->status) ||
+           WEXITSTATUS(end->status) != command->status;
+}
+
+double compare_program_ns(struct timeval t) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_usec * 1e3;
 }
 
@@ -32,13 +49,7 @@ bool compare_program_run(struct comparison *c,
     struct tool_child_end end;
     struct compare_program *p = comparison_program(c, round, contestant);
     struct compare_contestant *entry = &c->contestants.list[contestant];
-    /* a terminal's input belongs to the recorded run alone */
-    bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
-    struct tool_child_spec spec = {.argv = command->words,
-                                   .in = is_file ? 0 : TOOL_CHILD_NULL,
-                                   .out = TOOL_CHILD_NULL,
-                                   .err = TOOL_CHILD_NULL,
-                                   .launched = true};
+    struct tool_child_spec spec = compare_program_spec(command);
     if (!compare_contestant_prepare(entry) ||
         !compare_contestant_run(entry, true, &spec,
                                 compare_run_limit_ns(command->recorded_ns),
@@ -50,8 +61,7 @@ bool compare_program_run(struct comparison *c,
         c->program_skipped = "it did not end by itself, as a server";
         return true;
     }
-    p->failed = end.error != 0 || end.timed_out || !WIFEXITED(end.status) ||
-                WEXITSTATUS(end.status) != command->status;
+    p->failed = compare_program_has_failed(command, &end);
     p->good = !p->failed;
     if (p->failed) {
         char how[120], why[200];
@@ -60,8 +70,8 @@ bool compare_program_run(struct comparison *c,
         compare_contestant_failed(entry, why);
         return true;
     }
-    p->system_ns = timeval_ns(end.usage.ru_stime);
-    p->cpu_ns = timeval_ns(end.usage.ru_utime) + p->system_ns;
+    p->system_ns = compare_program_ns(end.usage.ru_stime);
+    p->cpu_ns = compare_program_ns(end.usage.ru_utime) + p->system_ns;
     p->peak_rss_bytes = (double)end.usage.ru_maxrss * 1024;
     return true;
 }

@@ -9,6 +9,7 @@
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PROGRAM_H
 
 #include "cmd/malloc_trace/compare/compare_model.h"
+#include "common/child.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -25,6 +26,15 @@ struct compare_command {
 /* Tells whether a command can be run again: its standard input is empty, a
    terminal, or a file. */
 bool compare_program_can_repeat(void);
+
+/* Returns the child that runs COMMAND and drops its output. */
+struct tool_child_spec
+compare_program_spec(const struct compare_command *command);
+/* Tells whether a run of COMMAND that ended with END did not succeed. */
+bool compare_program_has_failed(const struct compare_command *command,
+                                const struct tool_child_end *end);
+/* Returns a processor time, in ns. */
+double compare_program_ns(struct timeval t);
 
 /* Runs COMMAND under a contestant and drops its output. false: a message was
    printed, or a stop was requested. */

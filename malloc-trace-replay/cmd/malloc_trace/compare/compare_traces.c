@@ -134,6 +134,16 @@ static bool add_sorted(struct comparison *c, const char *name,
            sort_trace(c, &c->trace[c->traces - 1], name, path);
 }
 
+bool compare_traces_can_repeat(char *const *operand, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(operand[i], "-") == 0) {
+            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
+                                   "again for every run");
+            return false;
+        }
+    return true;
+}
+
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *sorted) {
     char path[PATH_MAX];

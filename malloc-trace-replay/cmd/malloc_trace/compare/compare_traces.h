@@ -10,6 +10,10 @@
 
 #include "cmd/malloc_trace/compare/compare_model.h"
 
+/* Tells whether each of COUNT operands can be read for every run: standard
+   input cannot. false: a message was printed, for TOOL_USAGE. */
+bool compare_traces_can_repeat(char *const *operand, size_t count);
+
 /* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
    each run reads the sorted form. SORTED NULL: the trace is taken as it is and
    not scanned: its numbers of operations and threads, and whether it has

@@ -195,12 +195,9 @@ static bool is_usable(struct tune_request *o) {
                                                          : "--all-processes");
         return false;
     }
-    for (int i = 0; i < o->operands && !o->is_command; i++)
-        if (strcmp(o->operand[i], "-") == 0) {
-            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
-                                   "again for every run");
-            return false;
-        }
+    if (!o->is_command &&
+        !compare_traces_can_repeat(o->operand, (size_t)o->operands))
+        return false;
     const char *outs[3], *const none[] = {"-"};
     int n = 0;
     if (o->json != NULL)
@@ -276,8 +273,7 @@ static const char *known_name(const struct compare_contestant *c) {
         return "glibc";
     if (compare_contestant_is_own(c))
         return TCM_ALLOCATOR_NAME;
-    const char *slash = strrchr(c->library, '/');
-    const char *file = slash == NULL ? c->library : slash + 1;
+    const char *file = tool_file_base(c->library);
     return strstr(file, "jemalloc") != NULL   ? "jemalloc"
            : strstr(file, "mimalloc") != NULL ? "mimalloc"
            : strstr(file, "tcmalloc") != NULL ? "gperftools"

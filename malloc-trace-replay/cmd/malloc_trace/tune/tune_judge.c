@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -322,10 +321,6 @@ static double await_and_look(struct tool_child *child, uint64_t limit_ns,
     return mean_of_largest(seen, count);
 }
 
-static double timeval_ns(struct timeval t) {
-    return (double)t.tv_sec * 1e9 + (double)t.tv_usec * 1e3;
-}
-
 /* Runs COMMAND once; figures of the program. false: it failed, or a stop was
    requested. */
 static bool run_program(struct compare_contestant *entry,
@@ -335,17 +330,11 @@ static bool run_program(struct compare_contestant *entry,
     struct tool_child_end end;
     struct compare_contestant_environment e = {.of = entry,
                                                .keep_preload = true};
-    /* a terminal's input belongs to the recorded run alone */
-    bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
-    struct tool_child_spec spec = {.argv = command->words,
-                                   .prepare = compare_contestant_enter,
-                                   .ctx = &e,
-                                   .in = is_file ? 0 : TOOL_CHILD_NULL,
-                                   .out = TOOL_CHILD_NULL,
-                                   .err = TOOL_CHILD_NULL,
-                                   .signals = TOOL_CHILD_STOPS,
-                                   .dies_with_parent = true,
-                                   .launched = true};
+    struct tool_child_spec spec = compare_program_spec(command);
+    spec.prepare = compare_contestant_enter;
+    spec.ctx = &e;
+    spec.signals = TOOL_CHILD_STOPS;
+    spec.dies_with_parent = true;
     if (!compare_contestant_prepare(entry))
         return false;
     int error = tool_child_start(&child, &spec);
@@ -359,18 +348,17 @@ static bool run_program(struct compare_contestant *entry,
         &child, compare_run_limit_ns(command->recorded_ns), &end);
     if (tool_stop_requested())
         return false;
-    if (end.error != 0 || !WIFEXITED(end.status) ||
-        WEXITSTATUS(end.status) != command->status) {
+    if (compare_program_has_failed(command, &end)) {
         char how[120];
         tool_child_end_text(&end, how, sizeof(how));
         tool_error("%s under %s: %s", command->words[0], entry->name, how);
         return false;
     }
-    *f =
-        (struct tune_figures){.time_ns = timeval_ns(end.usage.ru_utime) +
-                                         timeval_ns(end.usage.ru_stime),
-                              .mean_bytes = mean,
-                              .peak_bytes = (double)end.usage.ru_maxrss * 1024};
+    *f = (struct tune_figures){
+        .time_ns = compare_program_ns(end.usage.ru_utime) +
+                   compare_program_ns(end.usage.ru_stime),
+        .mean_bytes = mean,
+        .peak_bytes = (double)end.usage.ru_maxrss * 1024};
     return true;
 }
 

@@ -430,17 +430,27 @@ void tune_print(const struct tune_outcome *o, FILE *out) {
 
 /* --- JSON ----------------------------------------------------------------- */
 
-/* Puts what PRINT prints as a text. */
-static void json_text(struct tool_json *j, const char *key,
-                      const struct tune_outcome *o,
-                      void (*print)(const struct tune_outcome *o, FILE *out)) {
+/* Returns what PRINT prints, which the caller frees. NULL: out of memory. */
+static char *printed(const struct tune_outcome *o,
+                     void (*print)(const struct tune_outcome *o, FILE *out)) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     if (f == NULL)
-        return;
+        return NULL;
     print(o, f);
     if (fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Puts what PRINT prints as a text. */
+static void json_text(struct tool_json *j, const char *key,
+                      const struct tune_outcome *o,
+                      void (*print)(const struct tune_outcome *o, FILE *out)) {
+    char *text = printed(o, print);
+    if (text != NULL)
         tool_json_string(j, key, text);
     free(text);
 }
@@ -592,13 +602,8 @@ static void put_printed(struct page_writer *p, const struct tune_outcome *o,
                         const char *open, const char *close,
                         void (*print)(const struct tune_outcome *o,
                                       FILE *out)) {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (f == NULL)
-        return;
-    print(o, f);
-    if (fclose(f) == 0 && text[0] != '\0') {
+    char *text = printed(o, print);
+    if (text != NULL && text[0] != '\0') {
         page_put(p, open);
         page_text(p, text + strspn(text, "\n"));
         page_put(p, close);
