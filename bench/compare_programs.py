@@ -42,9 +42,107 @@ def redis_job(work, _scale):
     return there and ["sh", "-c", REDIS, "sh", work], {}
 
 
+LUA = """
+local function tree(depth)
+    if depth == 0 then return {} end
+    return {tree(depth - 1), tree(depth - 1)}
+end
+local function count(t)
+    return t[1] and 1 + count(t[1]) + count(t[2]) or 1
+end
+local kept, sum = tree(15), 0
+for round = 1, tonumber(arg[1]) do sum = sum + count(tree(11)) end
+print(sum + count(kept))
+"""
+
+GIT = """
+cd "$1" && git init -q . && git config gc.auto 0
+git config user.name bench && git config user.email bench@localhost
+awk 'BEGIN { for (i = 0; i < 30000; i++) print "line", i, i * 7919 % 10007 }' \
+    >text
+for i in 1 2 3 4 5 6; do
+    awk -v i="$i" '{ if (NR % 53 == i) print "changed", i, $0; else print }' \
+        text >next && mv next text
+    split -l 500 text part. && git add . && git commit -q -m "$i"
+done
+"""
+
+
+def text_file(work, lines):
+    path = os.path.join(work, "text")
+    with open(path, "w") as f:
+        for i in range(lines):
+            f.write("word%d of line %d, %x\n" % (i * 7919 % 10007, i, i * i))
+    return path
+
+
+def found(name):
+    return shutil.which(name)
+
+
+def lua_job(work, scale):
+    lua = found("lua5.4") or found("lua")
+    path = os.path.join(work, "trees.lua")
+    with open(path, "w") as f:
+        f.write(LUA)
+    return lua and [lua, path, str(jobs.times(scale, 2000))], {}
+
+
+def awk_job(work, scale):
+    awk = found("gawk")
+    return awk and [awk, """{ for (i = 1; i <= NF; i++) { n[$i]++;
+        l[length($i)] = substr(l[length($i)] $i, 1, 200) } }
+        END { for (w in n) s += n[w]; print s }""",
+                    text_file(work, jobs.times(scale, 200000))], {}
+
+
+def jq_job(work, scale):
+    path = os.path.join(work, "rows.json")
+    with open(path, "w") as f:
+        json.dump([{"id": i, "name": "n%d" % i, "tags": ["a", "b%d" % (i % 9)]}
+                   for i in range(jobs.times(scale, 60000))], f)
+    return found("jq") and ["jq", "group_by(.tags[1]) | map(length)", path], {}
+
+
+def zstd_job(work, scale):
+    return found("zstd") and ["zstd", "-q", "-f", "-T2", "-9", "-o",
+                              os.path.join(work, "out.zst"),
+                              text_file(work, jobs.times(scale, 1600000))], {}
+
+
+def xz_job(work, scale):
+    return found("xz") and ["xz", "-k", "-f", "-T2", "-1", "--block-size=1MiB",
+                            text_file(work, jobs.times(scale, 400000))], {}
+
+
+def git_job(work, _scale):
+    if not found("git"):
+        return None, {}
+    subprocess.run(["sh", "-c", GIT, "sh", work], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return ["git", "-C", work, "pack-objects", "--all", "--no-reuse-delta",
+            "--threads=2", "-q", "--window=40", os.path.join(work, "p")], {}
+
+
+def map_job(work, scale):
+    compiler = found("g++")
+    program = os.path.join(work, "big_map")
+    if not compiler:
+        return None, {}
+    subprocess.run([compiler, "-O2", "-o", program, os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "compare_map.cc")],
+        check=True)
+    return [program, str(jobs.times(scale, 600000))], {}
+
+
+# Four are interpreters, five have threads (C++, redis, zstd, xz, git), and Lua's
+# trees and the large map gain by huge pages.
 PROGRAMS = {"python": jobs.python_job, "perl": jobs.perl_job,
-            "sqlite": jobs.sqlite_job, "gcc": jobs.gcc_job,
-            "threads in C++": cxx_job, "redis": redis_job}
+            "ruby": jobs.ruby_job, "lua": lua_job, "gawk": awk_job,
+            "sqlite": jobs.sqlite_job, "gcc": jobs.gcc_job, "jq": jq_job,
+            "map in C++": map_job, "threads in C++": cxx_job,
+            "redis": redis_job, "zstd": zstd_job, "xz": xz_job,
+            "git": git_job}
 
 
 def options():
@@ -53,6 +151,7 @@ def options():
     p.add_argument("--scale", type=float, default=0.5,
                    help="length of the programs")
     p.add_argument("--rounds", type=int, default=12)
+    p.add_argument("--keep", help="folder for the JSON of each comparison")
     p.add_argument("--only", default="", help="programs, separated by commas")
     return p.parse_args()
 
@@ -114,6 +213,9 @@ def main():
                 print("%s: not installed, left out" % name)
                 continue
             result = compared(o, command, work)
+        if o.keep:
+            with open(os.path.join(o.keep, name + ".json"), "w") as f:
+                json.dump(result, f)
         table(name, result)
         pairs += len(result["program"])
         wrong += disagreements(name, result)

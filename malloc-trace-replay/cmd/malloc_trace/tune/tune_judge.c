@@ -141,10 +141,10 @@ bool tune_verdict_is_worth(const struct tune_runs *r,
         return false;
     if (guarded == TUNE_GOALS || !v->of[guarded].has_interval)
         return true;
-    double low = v->of[guarded].low;
+    double loss = v->of[guarded].ratio;
     if (guarded == TUNE_TIME)
-        low = tune_runs_program_ratio(r, low);
-    return low <= 1 + r->most_loss;
+        loss = tune_runs_program_ratio(r, loss);
+    return loss <= 1 + r->most_loss;
 }
 
 /* Decides between the finalists: the first, unless the second is shown to be

@@ -61,8 +61,9 @@ enum { TUNE_FRESH_ROUNDS = 9 };
    runner-up hold together with 95 %. */
 #define TUNE_FRESH_ALPHA 0.025
 
-/* Tells whether V is worth a change: the goal is met by more than MARGIN, the
-   interval lies below 1, and the guarded quantity is not shown to be lost. */
+/* Tells whether V is worth a change: the goal is met by more than MARGIN, its
+   interval lies below 1, and the guarded quantity is at most `most_loss` worse,
+   as far as the fresh runs tell: a loss is guarded against without proof. */
 bool tune_verdict_is_worth(const struct tune_runs *r,
                            const struct tune_verdict *v, double margin);
 

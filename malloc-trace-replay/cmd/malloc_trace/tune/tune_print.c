@@ -301,6 +301,14 @@ static void print_judgement(const struct tune_outcome *o, FILE *out) {
         fputs("There no gain is shown.\n", out);
 }
 
+/* Tells whether the program is shown to be farther from what was predicted than
+   a difference that matters. */
+static bool is_unforeseen(const struct tune_outcome *o,
+                          const struct compare_effect *e) {
+    return compare_effect_is_contradicted(e) &&
+           fabs(e->measured.ratio - e->predicted.ratio) > o->margin;
+}
+
 static void print_program(const struct tune_outcome *o, FILE *out) {
     static const char *const title[TUNE_PROGRAM_QUANTITIES] = {
         "mean memory", "peak memory", "processor time"};
@@ -313,9 +321,7 @@ static void print_program(const struct tune_outcome *o, FILE *out) {
         fprintf(out, "  %-14s%26s   %s%s\n", title[q],
                 range_text(text[0], &o->program[q].predicted),
                 range_text(text[1], &o->program[q].measured),
-                compare_effect_is_contradicted(&o->program[q])
-                    ? "  not as predicted"
-                    : "");
+                is_unforeseen(o, &o->program[q]) ? "  not as predicted" : "");
 }
 
 /* Prints a row with the figures of the search. */
