@@ -18,6 +18,7 @@
 #include "core/cache_registry.h"
 #include "core/heap.h"
 #include "core/heap_census.h"
+#include "core/heap_memory.h"
 #include "gperftools/malloc_trace.h"
 #include "gperftools/nallocx.h"
 #include "gperftools/tcmalloc.h"
@@ -37,6 +38,7 @@ int N(VerifyMallocMemory)(const void *p);
 int N(MallocMemoryStats)(int *blocks, size_t *total,
                          int histogram[kMallocExtensionHistogramSize]);
 void N(GetStats)(char *buffer, int buffer_length);
+int N(GetMemoryTable)(char *buffer, int buffer_length);
 void N(MarkThreadIdle)(void);
 void N(MarkThreadBusy)(void);
 void N(MarkThreadTemporarilyIdle)(void);
@@ -280,6 +282,64 @@ TCM_PUBLIC void TCM_EXPORT(malloc_stats)(void) {
 }
 
 TCM_ALIAS(tc_malloc_stats, malloc_stats);
+
+static void put_memory(struct tcm_fmt *f, const struct tcm_memory *m) {
+    tcm_fmt_str(f, rule);
+    bytes_line(f, " ", m->live_pages * m->page_bytes,
+               "Live pages: wholly in blocks");
+    bytes_line(f, "+", m->partly_pages * m->page_bytes - m->free_bytes,
+               "Partly live pages: in blocks");
+    bytes_line(f, "+", m->free_bytes, "Partly live pages: free");
+    bytes_line(f, "+", m->empty_bytes, "Empty pages");
+    bytes_line(f, "+", m->reserve_bytes, "Never used pages: reserve");
+    bytes_line(f, "+", m->never_bytes - m->reserve_bytes,
+               "Never used pages: metadata");
+    tcm_fmt_str(f, sum);
+    bytes_line(f, "=", m->resident_bytes, "Resident memory of the allocator");
+    tcm_fmt_str(f, "MALLOC:\n");
+    bytes_line(f, " ", m->absent_bytes, "Not resident: of blocks");
+    bytes_line(f, " ", m->absent_free_bytes, "Not resident: free");
+    bytes_line(f, " ", m->returned_bytes,
+               "Not resident: given back, or not used yet");
+    if (m->huge_known)
+        bytes_line(f, " ", m->huge_bytes, "Resident in huge pages");
+    tcm_fmt_str(f, rule);
+}
+
+static void put_memory_class(struct tcm_fmt *f,
+                             const struct tcm_memory_class *c) {
+    tcm_fmt_str(f, c->size == 0 ? "large    " : "class of ");
+    put_number(f, c->size, 8);
+    tcm_fmt_str(f, " bytes: ");
+    put_mib(f, c->usable_bytes, 8);
+    tcm_fmt_str(f, " in blocks; ");
+    put_mib(f, c->free_bytes, 8);
+    tcm_fmt_str(f, " free; ");
+    put_number(f, c->blocks, 10);
+    tcm_fmt_str(f, " blocks; ");
+    put_number(f, c->thread_cache, 8);
+    tcm_fmt_str(f, " in thread caches; ");
+    put_number(f, c->transfer_cache + c->central_list, 8);
+    tcm_fmt_str(f, " in central caches; ");
+    put_number(f, c->spans, 8);
+    tcm_fmt_str(f, " spans\n");
+}
+
+TCM_PUBLIC int N(GetMemoryTable)(char *buffer, int buffer_length) {
+    struct tcm_fmt f;
+    if (buffer_length <= 0)
+        return 0;
+    tcm_fmt_init(&f, buffer, (size_t)buffer_length);
+    struct tcm_memory *m = tcm_api_init() ? tcm_memory_new() : NULL;
+    if (m == NULL)
+        return 0;
+    put_memory(&f, m);
+    for (unsigned size_class = 0; size_class < tcm_class_count; size_class++)
+        if (m->by_class[size_class].spans != 0)
+            put_memory_class(&f, &m->by_class[size_class]);
+    tcm_memory_delete(m);
+    return 1;
+}
 
 /* ------------------------------------------------------------------------ */
 /* Numeric properties by name; doc/extension.md says what they mean and how  */

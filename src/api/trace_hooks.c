@@ -16,8 +16,10 @@
 #include "base/lock.h"
 #include "core/cache_registry.h"
 #include "core/heap_census.h"
+#include "core/heap_memory.h"
 #include "core/page_map.h"
 #include "core/size_class.h"
+#include "traceformat/control_protocol.h"
 
 /* mtr_enter for the calling thread. Its record names no stream meanwhile,
    because the recorder may give the stream to another thread. */
@@ -475,6 +477,40 @@ static uint64_t token_of(const void *p, size_t bytes) {
     return word == NULL || *word < MTR_TOKEN_LIVE ? 0 : *word;
 }
 
+static void add_row(struct mtf_memory *out, const struct tcm_memory_class *c) {
+    const uint64_t row[] = {
+#define X(name) c->name,
+        MTF_MEMORY_COLUMNS(X)
+#undef X
+    };
+    for (unsigned i = 0; i < MTF_COLUMN_COUNT; i++)
+        out->cell[out->rows * MTF_COLUMN_COUNT + i] = row[i];
+    out->rows++;
+}
+
+static bool memory(struct mtf_memory *out) {
+    struct tcm_memory *m = tcm_memory_new();
+    TCM_STATIC_ASSERT(tcm_class_count * MTF_COLUMN_COUNT <= MTF_MEMORY_CELL_MAX,
+                      "the rows fit");
+    if (m == NULL)
+        return false;
+    const uint64_t total[] = {
+#define X(name) m->name,
+        MTF_MEMORY_TOTALS(X)
+#undef X
+    };
+    out->totals = MTF_MEMORY_TOTAL_COUNT;
+    out->columns = MTF_COLUMN_COUNT;
+    out->rows = 0;
+    for (unsigned i = 0; i < MTF_MEMORY_TOTAL_COUNT; i++)
+        out->total[i] = total[i];
+    for (unsigned i = 0; i < tcm_class_count; i++)
+        if (m->by_class[i].spans != 0)
+            add_row(out, &m->by_class[i]);
+    tcm_memory_delete(m);
+    return true;
+}
+
 static const struct mtr_host trace_host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
@@ -483,6 +519,7 @@ static const struct mtr_host trace_host = {
     .large_blocks = large_blocks,
     .has_memory = has_memory,
     .token_of = token_of,
+    .memory = memory,
 };
 
 /* mtr_init makes calls that note their callers: the present one is restored. */

@@ -230,6 +230,19 @@ void tcm_arena_unlock(void) {
     tcm_unlock(&arena_lock);
 }
 
+void tcm_arena_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                    void *ctx) {
+    tcm_lock(&arena_lock);
+    const struct chunk *piece = pieces;
+    tcm_unlock(&arena_lock);
+    /* Pieces stay, and the first chunk of a piece keeps its piece_next. */
+    for (; piece != NULL; piece = piece->piece_next) {
+        const struct tcm_span *span = tcm_page_span(piece);
+        TCM_CHECK(span != NULL && span->state == TCM_SPAN_PRIVATE);
+        visit(ctx, span->start, tcm_span_bytes(span));
+    }
+}
+
 void tcm_arena_verify(void) {
     size_t free_chunks = 0;
     tcm_lock(&arena_lock);

@@ -24,6 +24,10 @@ size_t tcm_arena_block_size(const struct tcm_span *span, const void *ptr);
 void tcm_arena_lock(void);
 void tcm_arena_unlock(void);
 
+/* Calls VISIT, without a lock, for each piece. */
+void tcm_arena_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                    void *ctx);
+
 /* Walks all pieces; dies on the first broken invariant. */
 void tcm_arena_verify(void);
 

@@ -3,6 +3,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/dlist.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
 #include "base/lock.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
@@ -291,6 +293,34 @@ uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
     uintptr_t base = read_entry_pointer(&cache->cold[size_class].base);
     uint64_t count = (top - base) / sizeof(struct tcm_entry);
     return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
+}
+
+/* Entries that are copied at a time. */
+#define COPY_ENTRIES 128u
+
+/* The kernel copies, because the bin's memory may be exchanged for shorter
+   memory meanwhile, behind whose end nothing may be mapped. */
+unsigned tcm_cache_copy(const struct tcm_thread_cache *cache,
+                        unsigned size_class, unsigned from, void **out,
+                        unsigned cap) {
+    struct tcm_entry entry[COPY_ENTRIES];
+    uint64_t count = tcm_cache_objects(cache, size_class);
+    uintptr_t base = read_entry_pointer(&cache->cold[size_class].base);
+    unsigned n = 0;
+    if (count <= from)
+        return 0;
+    cap = (unsigned)tcm_min_u64(cap, count - from);
+    while (n < cap) {
+        unsigned some = (unsigned)tcm_min_u64(cap - n, COPY_ENTRIES);
+        if (!tcm_os_copy(tcm_os_pid(), entry,
+                         base + (from + n) * sizeof(entry[0]),
+                         some * sizeof(entry[0])))
+            break;
+        for (unsigned i = 0; i < some; i++)
+            out[n + i] = entry[i].ptr;
+        n += some;
+    }
+    return n;
 }
 
 static void add_totals(struct tcm_thread_cache *cache, void *argument) {

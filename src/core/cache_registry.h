@@ -77,6 +77,13 @@ void tcm_registry_each(void (*visit)(struct tcm_thread_cache *, void *),
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
                            unsigned size_class);
 
+/* Copies up to CAP objects of CLASS in CACHE, from number FROM on, to OUT.
+   Returns how many. The thread of CACHE may be changing it, or CACHE may have
+   been removed meanwhile: then some are no objects, or objects in use. */
+unsigned tcm_cache_copy(const struct tcm_thread_cache *cache,
+                        unsigned size_class, unsigned from, void **out,
+                        unsigned cap);
+
 /* Shuts all caches (thread_cache.h), detached ones too. */
 void tcm_registry_shut_all(void);
 

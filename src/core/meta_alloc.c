@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Chunks: the first is an array of the library itself, so that a tiny program
- * maps nothing; the others are mappings that double from 128 KiB to 1 MiB.
+ * maps nothing; the others are mappings that double from 128 KiB to 1 MiB, in a
+ * list for tcm_meta_each. A long request has a chunk of its own.
  * Untouched parts of a chunk have no memory behind them. The end of a chunk
  * that is too short for a request is lost. The next chunk is mapped before the
  * present one is used up, by a thread that holds no lock.
@@ -23,11 +24,19 @@
 #define RESERVE_STEP  ((size_t)64 << 10)
 #define RESERVE_MAX   ((size_t)1 << 30)
 
+/* Begins a chunk that was mapped. */
+struct chunk_head {
+    struct chunk_head *next;
+    size_t bytes; /* of the chunk */
+} TCM_ALIGNED(TCM_META_ALIGN);
+
 static struct tcm_lock meta_lock = TCM_LOCK_INIT(TCM_RANK_META);
 static char first_chunk[FIRST_CHUNK] TCM_ALIGNED(TCM_META_ALIGN);
 static char *bump = first_chunk;
 static char *bump_end = first_chunk + FIRST_CHUNK;
 static size_t next_chunk = MIN_CHUNK;
+/* Mapped chunks, newest first; the spare one is not in use yet. */
+static struct chunk_head *chunks;
 static char *spare; /* the next chunk, or NULL */
 static char *spare_end;
 static bool getting_spare; /* a thread is mapping it */
@@ -64,7 +73,7 @@ static char *placed_chunk(size_t bytes) {
 
 static char *map_chunk(size_t bytes) {
     tcm_lock_assert_held(&meta_lock);
-    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    TCM_ASSERT(bytes % tcm_os_page_size() == 0);
     char *p = tcm_os_map(bytes);
     if (p == NULL)
         p = placed_chunk(bytes);
@@ -80,11 +89,22 @@ static size_t take_chunk_size(void) {
     return bytes;
 }
 
+/* Adds the chunk of BYTES at P to the list. Returns its first free byte. */
+static char *begin_chunk(char *p, size_t bytes) {
+    tcm_lock_assert_held(&meta_lock);
+    struct chunk_head *head = (struct chunk_head *)p;
+    TCM_ASSERT((uintptr_t)p % TCM_META_ALIGN == 0 && bytes > sizeof(*head));
+    head->next = chunks;
+    head->bytes = bytes;
+    chunks = head;
+    return p + sizeof(*head);
+}
+
 /* Begins a new chunk: the spare one if there is one. false: out of memory. */
 static bool next_bump(void) {
     tcm_lock_assert_held(&meta_lock);
     if (spare != NULL) {
-        bump = spare;
+        bump = begin_chunk(spare, (size_t)(spare_end - spare));
         bump_end = spare_end;
         spare = NULL;
         return true;
@@ -93,10 +113,18 @@ static bool next_bump(void) {
     char *p = map_chunk(size);
     if (p == NULL)
         return false;
-    bump = p;
+    bump = begin_chunk(p, size);
     bump_end = p + size;
     (void)take_chunk_size();
     return true;
+}
+
+/* A chunk for a request of BYTES alone. NULL: out of memory. */
+static char *alloc_alone(size_t bytes) {
+    size_t size =
+        tcm_align_up(bytes + sizeof(struct chunk_head), tcm_os_page_size());
+    char *p = map_chunk(size);
+    return p == NULL ? NULL : begin_chunk(p, size);
 }
 
 static char *alloc_locked(size_t bytes) {
@@ -105,7 +133,7 @@ static char *alloc_locked(size_t bytes) {
     TCM_ASSERT((uintptr_t)bump % TCM_META_ALIGN == 0);
     if ((size_t)(bump_end - bump) < bytes) {
         if (bytes > MIN_CHUNK / 4 && bytes > next_chunk / 4)
-            return map_chunk(bytes);
+            return alloc_alone(bytes);
         if (!next_bump())
             return NULL;
     }
@@ -199,6 +227,20 @@ static void *urgent_alloc(size_t bytes) {
 
 uint64_t tcm_meta_mapped_bytes(void) {
     return tcm_load_relaxed(&mapped_bytes);
+}
+
+void tcm_meta_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                   void *ctx) {
+    tcm_lock(&meta_lock);
+    const struct chunk_head *chunk = chunks;
+    uintptr_t opened = (uintptr_t)reserve_open - opened_bytes;
+    size_t opened_now = opened_bytes;
+    tcm_unlock(&meta_lock);
+    if (opened_now != 0)
+        visit(ctx, opened, opened_now);
+    /* Chunks stay, and a chunk in the list has a successor that stays. */
+    for (; chunk != NULL; chunk = chunk->next)
+        visit(ctx, (uintptr_t)chunk, chunk->bytes);
 }
 
 void tcm_meta_lock(void) {

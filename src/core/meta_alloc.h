@@ -44,6 +44,11 @@ void tcm_meta_place(void *start);
 /* Bytes taken from the system. */
 uint64_t tcm_meta_mapped_bytes(void);
 
+/* Calls VISIT, without a lock, for each range that was mapped and may have been
+   written to. */
+void tcm_meta_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                   void *ctx);
+
 void tcm_meta_lock(void);
 void tcm_meta_unlock(void);
 /* Called in the child of fork with the lock held. */

@@ -123,3 +123,14 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
             return false;
     return true;
 }
+
+void tcm_page_map_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                       void *ctx) {
+    for (size_t i = 0; i < TCM_ROOT_SIZE; i++) {
+        const struct tcm_page_leaf *leaf = tcm_load_acquire(&tcm_page_root[i]);
+        if (leaf != NULL)
+            visit(ctx, (uintptr_t)leaf, sizeof(*leaf));
+    }
+    if (tcm_class_map_base != TCM_NO_BASE)
+        visit(ctx, tcm_class_map_base, TCM_CLASS_MAP_BYTES);
+}

@@ -253,4 +253,8 @@ bool tcm_page_map_cover(const void *start, size_t length);
    once, before there is another thread. */
 void tcm_page_map_place(const void *start, void *place, size_t count);
 
+/* Calls VISIT for each leaf, and for the class map. */
+void tcm_page_map_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
+                       void *ctx);
+
 #endif

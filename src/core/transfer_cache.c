@@ -76,7 +76,7 @@ static uint32_t capacity_of(unsigned size_class) {
         capacity = PARKED_BATCHES * info->batch;
     if (capacity < MIN_BATCHES * info->batch)
         capacity = MIN_BATCHES * info->batch;
-    TCM_ASSERT(capacity >= info->batch && capacity <= UINT32_MAX);
+    TCM_ASSERT(capacity >= info->batch && capacity <= TCM_TRANSFER_MOST);
     return (uint32_t)capacity;
 }
 
@@ -159,6 +159,20 @@ void tcm_transfer_flush(void) {
             tcm_central_return(size_class, batch, got);
         }
     }
+}
+
+unsigned tcm_transfer_copy(unsigned size_class, void **out) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    TCM_STATIC_ASSERT(PARKED_BATCHES * TCM_MAX_BATCH <= TCM_TRANSFER_MOST &&
+                          MIN_BATCHES <= PARKED_BATCHES,
+                      "no transfer cache has more");
+    tcm_lock(&transfer->lock);
+    TCM_ASSERT(transfer_is_valid(transfer));
+    unsigned n = transfer->count;
+    if (n != 0)
+        __builtin_memcpy(out, transfer->object, n * sizeof(out[0]));
+    tcm_unlock(&transfer->lock);
+    return n;
 }
 
 void tcm_transfer_lock_all(void) {

@@ -43,6 +43,11 @@ void tcm_transfer_trim(unsigned size_class);
 /* Moves all objects of all classes to the central lists. */
 void tcm_transfer_flush(void);
 
+/* Copies the objects of CLASS to OUT, which has TCM_TRANSFER_MOST places.
+   Returns how many. */
+#define TCM_TRANSFER_MOST (16u * TCM_MAX_BATCH)
+unsigned tcm_transfer_copy(unsigned size_class, void **out);
+
 void tcm_transfer_lock_all(void);
 void tcm_transfer_unlock_all(void);
 

@@ -44,6 +44,16 @@ int MallocExtension_MallocMemoryStats(
  */
 void MallocExtension_GetStats(char *buffer, int buffer_length);
 
+/*
+ * Not one of gperftools'. Writes where the resident memory of the heap is to
+ * BUFFER, as GetStats writes: pages wholly in blocks, partly in blocks, empty,
+ * and never used, then a line for each size class. 20,000 bytes are enough. The
+ * kernel is asked about every page of the heap, with mmap, madvise, prctl,
+ * openat, ioctl or mincore, process_vm_readv, close and munmap. 0: there is no
+ * memory for the work, or the kernel does not tell.
+ */
+int MallocExtension_GetMemoryTable(char *buffer, int buffer_length);
+
 /* Read and set a numeric property. 0: there is no such property, or it cannot
    be set. */
 int MallocExtension_GetNumericProperty(const char *property, size_t *value);

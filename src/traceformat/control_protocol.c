@@ -38,7 +38,7 @@ bool mtf_control_parse_request(const uint8_t *p, size_t n,
                                struct mtf_control_request *r) {
     if (n < REQUEST_HEAD || n > MTF_CONTROL_REQUEST_MAX ||
         memcmp(p, "MTC1", 4) != 0 || p[4] < MTF_CONTROL_START ||
-        p[4] > MTF_CONTROL_MARK || (p[5] | p[6] | p[7]) != 0)
+        p[4] > MTF_CONTROL_MEMORY || (p[5] | p[6] | p[7]) != 0)
         return false;
     r->command = (enum mtf_control_command)p[4];
     bool may_have_text =
@@ -60,6 +60,44 @@ static size_t get_u16(const uint8_t *p) {
     return word;
 }
 
+/* Writes N numbers. Returns the place behind them. */
+static uint8_t *put_numbers(uint8_t *p, const uint64_t *number, size_t n) {
+    memcpy(p, number, n * sizeof(number[0]));
+    return p + n * sizeof(number[0]);
+}
+
+/* Writes the table. Returns its length. */
+static size_t put_memory(uint8_t *out, const struct mtf_memory *m) {
+    uint8_t *p = out + MTF_MEMORY_HEAD;
+    size_t cells = (size_t)m->columns * m->rows;
+    TCM_ASSERT(m->totals <= MTF_MEMORY_TOTAL_MAX &&
+               cells <= MTF_MEMORY_CELL_MAX);
+    put_u16(out, m->totals);
+    put_u16(out + 2, m->columns);
+    put_u16(out + 4, m->rows);
+    put_u16(out + 6, 0);
+    p = put_numbers(p, m->total, m->totals);
+    return (size_t)(put_numbers(p, m->cell, cells) - out);
+}
+
+/* Parses the table, which takes all of the N bytes at P. */
+static bool take_memory(const uint8_t *p, size_t n, struct mtf_memory *m) {
+    if (n < MTF_MEMORY_HEAD || get_u16(p + 6) != 0)
+        return false;
+    m->totals = (unsigned)get_u16(p);
+    m->columns = (unsigned)get_u16(p + 2);
+    m->rows = (unsigned)get_u16(p + 4);
+    size_t cells = (size_t)m->columns * m->rows;
+    if (m->totals > MTF_MEMORY_TOTAL_MAX || cells > MTF_MEMORY_CELL_MAX ||
+        n != MTF_MEMORY_HEAD + sizeof(uint64_t) * (m->totals + cells))
+        return false;
+    p += MTF_MEMORY_HEAD;
+    memcpy(m->total, p, m->totals * sizeof(m->total[0]));
+    memcpy(m->cell, p + m->totals * sizeof(m->total[0]),
+           cells * sizeof(m->cell[0]));
+    return true;
+}
+
 size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r) {
     size_t count = tcm_min_u64(r->account_count, MTF_CONTROL_ACCOUNTS);
     size_t name = length_of(r->name, MTF_CONTROL_TEXT_MAX);
@@ -75,8 +113,11 @@ size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r) {
         mtf_put_account(p, r->account[i]);
     memcpy(p, r->name, name);
     memcpy(p + name, r->message, message);
-    TCM_ASSERT((size_t)(p - out) + name + message <= MTF_CONTROL_REPLY_MAX);
-    return (size_t)(p - out) + name + message;
+    p += name + message;
+    if (r->has_memory)
+        p += put_memory(p, &r->memory);
+    TCM_ASSERT((size_t)(p - out) <= MTF_CONTROL_REPLY_MAX);
+    return (size_t)(p - out);
 }
 
 bool mtf_control_parse_reply(const uint8_t *p, size_t n,
@@ -86,8 +127,13 @@ bool mtf_control_parse_reply(const uint8_t *p, size_t n,
     size_t count = get_u16(p + 6);
     size_t name = get_u16(p + 8), message = get_u16(p + 10);
     if (count > MTF_CONTROL_ACCOUNTS || name > MTF_CONTROL_TEXT_MAX ||
-        message > MTF_CONTROL_MESSAGE_MAX ||
-        n != REPLY_HEAD + count * MTF_ACCOUNT_BYTES + name + message)
+        message > MTF_CONTROL_MESSAGE_MAX)
+        return false;
+    size_t used = REPLY_HEAD + count * MTF_ACCOUNT_BYTES + name + message;
+    if (n < used)
+        return false;
+    r->has_memory = n != used;
+    if (r->has_memory && !take_memory(p + used, n - used, &r->memory))
         return false;
     r->result = p[4];
     r->state = p[5];

@@ -24,7 +24,19 @@
  *   name         8      2   length of the output's name
  *   message     10      2   its length
  *               12          accounts, each u16 field (enum mtf_account) and
- *                           u64 value; then name; then message
+ *                           u64 value; then name; then message; then the
+ *                           memory table, in the answer to MEMORY
+ *
+ *   memory table
+ *   totals       0      2   their count
+ *   columns      2      2   numbers of a row
+ *   rows         4      2   their count
+ *   zero         6      2
+ *                8          totals, then rows: u64 each
+ *
+ * The order of totals is that of MTF_MEMORY_TOTALS, that of columns that of
+ * MTF_MEMORY_COLUMNS. Newer versions may have more of both at the end: a reader
+ * passes over them, and takes those that are missing for 0.
  *
  * Texts have no zero bytes. Lengths must agree with the packet's to the byte.
  * Unknown numbers are refused in requests and kept in replies.
@@ -42,14 +54,15 @@
 #define MTF_CONTROL_ACCOUNTS    32u
 #define MTF_CONTROL_REPLY_MAX                                                  \
     (12u + MTF_ACCOUNT_BYTES * MTF_CONTROL_ACCOUNTS + MTF_CONTROL_TEXT_MAX +   \
-     MTF_CONTROL_MESSAGE_MAX)
+     MTF_CONTROL_MESSAGE_MAX + MTF_MEMORY_MAX)
 
 enum mtf_control_command {
     MTF_CONTROL_START = 1,
     MTF_CONTROL_STOP = 2,
     MTF_CONTROL_FLUSH = 3,
     MTF_CONTROL_STATUS = 4,
-    MTF_CONTROL_MARK = 5
+    MTF_CONTROL_MARK = 5,
+    MTF_CONTROL_MEMORY = 6
 };
 
 enum mtf_control_result {
@@ -71,6 +84,81 @@ struct mtf_control_request {
     char text[MTF_CONTROL_TEXT_MAX + 1]; /* "": none */
 };
 
+/*
+ * The memory table: core/heap_memory.h says what the numbers mean. X(name):
+ * names are those of the JSON document of malloc-trace ctl.
+ */
+#define MTF_MEMORY_TOTALS(X)                                                   \
+    X(page_bytes)                                                              \
+    X(huge_known) /* 0 or 1; 1: the kernel told pages by PAGEMAP_SCAN */       \
+    X(resident_bytes)                                                          \
+    X(live_pages)                                                              \
+    X(partly_pages)                                                            \
+    X(empty_pages)                                                             \
+    X(never_pages)                                                             \
+    X(usable_bytes)                                                            \
+    X(free_bytes)                                                              \
+    X(empty_bytes)                                                             \
+    X(empty_run_bytes)                                                         \
+    X(never_bytes)                                                             \
+    X(reserve_bytes)                                                           \
+    X(record_bytes)                                                            \
+    X(map_bytes)                                                               \
+    X(arena_bytes)                                                             \
+    X(huge_bytes)                                                              \
+    X(huge_usable_bytes)                                                       \
+    X(absent_bytes)                                                            \
+    X(absent_free_bytes)                                                       \
+    X(returned_bytes)                                                          \
+    X(reserved_bytes)
+/* Columns of a row, which is a size class; size 0: large blocks. */
+#define MTF_MEMORY_COLUMNS(X)                                                  \
+    X(size)                                                                    \
+    X(spans)                                                                   \
+    X(blocks)                                                                  \
+    X(thread_cache)                                                            \
+    X(transfer_cache)                                                          \
+    X(central_list)                                                            \
+    X(usable_bytes)                                                            \
+    X(free_bytes)
+
+enum mtf_memory_total {
+#define X(name) MTF_MEMORY_##name,
+    MTF_MEMORY_TOTALS(X)
+#undef X
+        MTF_MEMORY_TOTAL_COUNT
+};
+enum mtf_memory_column {
+#define X(name) MTF_COLUMN_##name,
+    MTF_MEMORY_COLUMNS(X)
+#undef X
+        MTF_COLUMN_COUNT
+};
+
+/* Room for what newer versions may add. */
+#define MTF_MEMORY_TOTAL_MAX 64u
+#define MTF_MEMORY_CELL_MAX  2048u
+#define MTF_MEMORY_HEAD      8u
+#define MTF_MEMORY_MAX                                                         \
+    (MTF_MEMORY_HEAD + 8u * (MTF_MEMORY_TOTAL_MAX + MTF_MEMORY_CELL_MAX))
+struct mtf_memory {
+    unsigned totals, columns, rows; /* columns times rows fit in CELL */
+    uint64_t total[MTF_MEMORY_TOTAL_MAX];
+    uint64_t cell[MTF_MEMORY_CELL_MAX]; /* row by row */
+};
+
+static inline uint64_t mtf_memory_total(const struct mtf_memory *m,
+                                        enum mtf_memory_total which) {
+    return which < m->totals ? m->total[which] : 0;
+}
+
+static inline uint64_t mtf_memory_cell(const struct mtf_memory *m, unsigned row,
+                                       enum mtf_memory_column column) {
+    return row < m->rows && column < m->columns
+               ? m->cell[row * m->columns + column]
+               : 0;
+}
+
 struct mtf_control_reply {
     uint8_t result;
     uint8_t state;
@@ -78,6 +166,8 @@ struct mtf_control_reply {
     struct mtf_account_value account[MTF_CONTROL_ACCOUNTS];
     char name[MTF_CONTROL_TEXT_MAX + 1]; /* "": none */
     char message[MTF_CONTROL_MESSAGE_MAX + 1];
+    bool has_memory;
+    struct mtf_memory memory;
 };
 
 /* Writes a packet to OUT, which has MTF_CONTROL_REQUEST_MAX or

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control socket (TCMALLOC_TRACE_CONTROL): other processes of the same user
- * can start, stop and flush a recording, set marks, and ask for its status. The
- * protocol is in traceformat/control_protocol.h.
+ * can start, stop and flush a recording, set marks, and ask for its status and
+ * for the memory table of the heap. The protocol is in
+ * traceformat/control_protocol.h.
  *
  * Threads: one of its own, created like the saver, with signals blocked, a
  * descriptor table that the program does not see, and private memory. Packets
@@ -120,6 +121,16 @@ static void add_mark(struct server *s) {
     mtr_late_leave();
 }
 
+/* A filter that the program has installed may end it at a system call. */
+static void make_memory_table(struct server *s) {
+    if (mtr_process_has_new_filter())
+        refuse(s, "the program has a filter of system calls");
+    else if (mtr_config.host->memory(&s->reply.memory))
+        s->reply.has_memory = true;
+    else
+        refuse(s, "the memory table cannot be made");
+}
+
 static void execute(struct server *s) {
     switch (s->request.command) {
     case MTF_CONTROL_START:
@@ -139,6 +150,9 @@ static void execute(struct server *s) {
         break;
     case MTF_CONTROL_MARK:
         add_mark(s);
+        break;
+    case MTF_CONTROL_MEMORY:
+        make_memory_table(s);
         break;
     case MTF_CONTROL_STATUS:
         break;

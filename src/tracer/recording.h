@@ -16,6 +16,7 @@
 #include <limits.h>
 
 struct mtf_account_value;
+struct mtf_memory;
 
 /* --- The host ------------------------------------------------------------ */
 
@@ -44,6 +45,9 @@ struct mtr_host {
     /* The token of the block in use at P, if the block is not much longer than
        BYTES; 0: it has none. */
     uint64_t (*token_of)(const void *p, size_t bytes);
+    /* Makes the memory table of the heap. false: there is no memory for it, or
+       the system does not tell. The caller holds no lock. */
+    bool (*memory)(struct mtf_memory *out);
 };
 
 /* --- Configuration ------------------------------------------------------- */

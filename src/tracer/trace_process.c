@@ -104,6 +104,10 @@ bool mtr_process_is_confined(void) {
     return c->confined;
 }
 
+bool mtr_process_has_new_filter(void) {
+    return !mtr_config.filtered && has_filter();
+}
+
 /* True if present bytes may be asked for: they are wanted, and the calling
    thread has no filter of system calls, which may not allow this one. Filters
    belong to threads and come at any time; a process that got one keeps it. */
@@ -304,12 +308,13 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->keep_bytes = tcm_env_u64("TCMALLOC_TRACE_KEEP_MB", 0, 0, 1u << 30) << 20;
     remember_stderr();
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
+    c->filtered = c->control && has_filter();
     c->check_frees = tcm_env_bool("TCMALLOC_TRACE_CHECK_FREES");
     configure_sites(host);
     if (output == NULL || output[0] == '\0')
         return;
     c->pattern_error = mtr_process_pattern(output, c->pattern, &c->per_process);
-    if (c->per_process)
+    if (c->per_process && !c->control)
         c->filtered = has_filter();
     if (!c->per_process && !may_own()) {
         c->control = false;

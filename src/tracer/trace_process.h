@@ -43,6 +43,9 @@ void mtr_process_set_owner(uint32_t name_number);
  * are made, and may fail.
  */
 bool mtr_process_is_confined(void);
+/* True if the calling thread has a filter of system calls that it did not have
+   when the program began. For processes with a control socket. */
+bool mtr_process_has_new_filter(void);
 /*
  * Puts the present bytes of BLOCK, a large block of BYTES, into *PRESENT: how
  * many of them have memory when the block ends, or when the recording does. A

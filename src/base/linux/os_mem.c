@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -218,6 +219,117 @@ bool tcm_os_resident(const void *start, size_t length, size_t *bytes) {
     errno = saved;
     *bytes = tcm_min_u64(count * page_size, length);
     return known;
+}
+
+/* The kernel's interface, which older headers lack: struct pm_scan_arg, struct
+   page_region and the request of <linux/fs.h>. */
+struct scan_region {
+    uint64_t start;
+    uint64_t end;
+    uint64_t categories;
+};
+struct scan_request {
+    uint64_t size;
+    uint64_t flags;
+    uint64_t start;
+    uint64_t end;
+    uint64_t walk_end; /* set by the kernel: end of what was scanned */
+    uint64_t vec;
+    uint64_t vec_len;
+    uint64_t max_pages;
+    uint64_t inverted;
+    uint64_t all_of;
+    uint64_t any_of;
+    uint64_t returned;
+};
+#define SCAN_REQUEST _IOWR('f', 16, struct scan_request)
+#define SCAN_PRESENT ((uint64_t)1 << 3)
+#define SCAN_ZERO    ((uint64_t)1 << 5)
+#define SCAN_HUGE    ((uint64_t)1 << 6)
+#define SCAN_REGIONS 64u
+
+/* Finds the resident pages of [START, END) and puts up to SCAN_REGIONS runs of
+   them into REGION. Returns their number and sets *START to the end of the part
+   that was scanned; -1: the kernel cannot tell. */
+static long scan(int pagemap, uintptr_t *start, uintptr_t end,
+                 struct scan_region *region) {
+    struct scan_request r = {.size = sizeof(r),
+                             .start = *start,
+                             .end = end,
+                             .vec = (uintptr_t)region,
+                             .vec_len = SCAN_REGIONS,
+                             .inverted = SCAN_ZERO,
+                             .all_of = SCAN_PRESENT | SCAN_ZERO,
+                             .returned = SCAN_HUGE};
+    long n = tcm_call(ioctl, pagemap, SCAN_REQUEST, &r);
+    if (n < 0 || r.walk_end <= *start)
+        return -1;
+    *start = r.walk_end;
+    return n;
+}
+
+static bool scan_states(int pagemap, uintptr_t start, size_t pages,
+                        uint8_t *state) {
+    size_t page_size = tcm_os_page_size();
+    uintptr_t end = start + pages * page_size;
+    struct scan_region region[SCAN_REGIONS];
+    memset(state, 0, pages);
+    for (uintptr_t at = start; at < end;) {
+        long n = scan(pagemap, &at, end, region);
+        if (n < 0)
+            return false;
+        for (long i = 0; i < n; i++) {
+            const struct scan_region *r = &region[i];
+            TCM_ASSERT(r->start >= start && r->end <= end);
+            memset(state + (r->start - start) / page_size,
+                   r->categories & SCAN_HUGE
+                       ? TCM_STATE_RESIDENT | TCM_STATE_HUGE
+                       : TCM_STATE_RESIDENT,
+                   (r->end - r->start) / page_size);
+        }
+    }
+    return true;
+}
+
+bool tcm_os_page_states(int pagemap, uintptr_t start, size_t pages,
+                        uint8_t *state) {
+    size_t page_size = tcm_os_page_size();
+    TCM_ASSERT(start % page_size == 0);
+    if (TCM_REFUSED("mincore"))
+        return false;
+    int saved = errno;
+    bool known = pagemap >= 0 ? scan_states(pagemap, start, pages, state)
+                              : tcm_call(mincore, (void *)start,
+                                         pages * page_size, state) == 0;
+    for (size_t i = 0; pagemap < 0 && known && i < pages; i++)
+        state[i] &= TCM_STATE_RESIDENT;
+    errno = saved;
+    return known;
+}
+
+int tcm_os_pagemap_open(void) {
+    int saved = errno, fd = -1;
+    uintptr_t page = (uintptr_t)&saved & ~(uintptr_t)(tcm_os_page_size() - 1);
+    uint8_t state = 0;
+    if (TCM_REFUSED("pagemap"))
+        return -1;
+    if (tcm_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
+        fd = (int)tcm_syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap",
+                              O_RDONLY | O_CLOEXEC, 0);
+    /* The page of the stack that is in use is resident, whatever it is. */
+    if (fd >= 0 && !(scan_states(fd, page, 1, &state) && state != 0)) {
+        tcm_os_pagemap_close(fd);
+        fd = -1;
+    }
+    errno = saved;
+    return fd;
+}
+
+void tcm_os_pagemap_close(int pagemap) {
+    int saved = errno;
+    if (pagemap >= 0)
+        (void)tcm_syscall(SYS_close, pagemap);
+    errno = saved;
 }
 
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {

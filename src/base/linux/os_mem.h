@@ -58,6 +58,25 @@ bool tcm_os_dont_fork(void *start, size_t length);
 #define TCM_RESIDENT_RUN_PAGES 64u
 bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
 
+/*
+ * Puts the state of each of the PAGES pages from START on, which are mapped,
+ * into STATE: 0, or TCM_STATE_RESIDENT with or without TCM_STATE_HUGE, if the
+ * page is part of a huge page. PAGEMAP is the descriptor that
+ * tcm_os_pagemap_open gave. With -1 huge pages are not known, and a page of
+ * zeros that was only read, which no memory is behind, counts as resident.
+ * false: the system does not tell.
+ */
+#define TCM_STATE_RESIDENT 1u
+#define TCM_STATE_HUGE     2u
+bool tcm_os_page_states(int pagemap, uintptr_t start, size_t pages,
+                        uint8_t *state);
+/* Opens the map of the process's pages. -1: the kernel cannot scan it (before
+   Linux 6.7), it is not readable, or a seccomp filter may end the program for
+   the calls. The caller closes it with tcm_os_pagemap_close, which accepts
+   -1. */
+int tcm_os_pagemap_open(void);
+void tcm_os_pagemap_close(int pagemap);
+
 /* True if the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
 bool tcm_os_is_readable(uintptr_t address);
 

@@ -213,6 +213,98 @@ static void test_census(void) {
     give(large);
 }
 
+/* Bytes of the line of TEXT that ends with LABEL. */
+static size_t line_bytes(const char *text, const char *label) {
+    const char *at = strstr(text, label);
+    if (at == NULL)
+        tap_bail("no line \"%s\"", label);
+    while (at != text && at[-1] != '\n')
+        at--;
+    return strtoull(at + strcspn(at, "0123456789"), NULL, 10);
+}
+
+/* Resident bytes of the 64 GiB that ADDRESS lies in: the heap, its class map
+   and its page map. F is smaps, opened before the heap was asked. */
+static size_t region_bytes(FILE *f, uintptr_t address) {
+    static char line[4096];
+    uintptr_t low = address >> 36 << 36, start, end;
+    size_t kib, sum = 0;
+    bool inside = false;
+    while (fgets(line, sizeof(line), f) != NULL) {
+        if (sscanf(line, "%zx-%zx ", &start, &end) == 2)
+            inside = start - low < (uintptr_t)1 << 36;
+        else if (inside && sscanf(line, "Rss: %zu kB", &kib) == 1)
+            sum += kib * 1024;
+    }
+    fclose(f);
+    return sum;
+}
+
+struct memory {
+    size_t live, partly, partly_free, empty, reserve, metadata, resident;
+    size_t absent, region;
+};
+
+static struct memory memory_now(const void *block) {
+    static char text[20000], buffer[8192];
+    FILE *f = fopen("/proc/self/smaps", "r");
+    if (f == NULL)
+        tap_bail("no smaps");
+    setvbuf(f, buffer, _IOFBF, sizeof(buffer));
+    if (CALL(MallocExtension_GetMemoryTable)(text, sizeof(text)) != 1)
+        tap_bail("no memory table");
+    struct memory m = {
+        .live = line_bytes(text, "Live pages: wholly in blocks\n"),
+        .partly = line_bytes(text, "Partly live pages: in blocks\n"),
+        .partly_free = line_bytes(text, "Partly live pages: free\n"),
+        .empty = line_bytes(text, "Empty pages\n"),
+        .reserve = line_bytes(text, "Never used pages: reserve\n"),
+        .metadata = line_bytes(text, "Never used pages: metadata\n"),
+        .resident = line_bytes(text, "Resident memory of the allocator\n"),
+        .absent = line_bytes(text, "Not resident: of blocks\n"),
+        .region = region_bytes(f, (uintptr_t)block),
+    };
+    return m;
+}
+
+static bool memory_adds_up(const struct memory *m, const char *when) {
+    size_t heap = m->live + m->partly + m->partly_free + m->empty + m->reserve;
+    bool good = heap + m->metadata == m->resident && heap <= m->region &&
+                m->region <= heap + m->metadata;
+    if (!good)
+        tap_diag("%s: heap %zu, metadata %zu, resident %zu, smaps %zu", when,
+                 heap, m->metadata, m->resident, m->region);
+    return good;
+}
+
+static void test_memory(void) {
+    CALL(MallocExtension_ReleaseFreeMemory)();
+    char *small = take(100), *large = take(16 * MIB);
+    struct memory before = memory_now(small);
+    memset(large, 1, 9 * MIB);
+    struct memory written = memory_now(small);
+    give(large);
+    struct memory freed = memory_now(small);
+    CALL(MallocExtension_ReleaseFreeMemory)();
+    struct memory back = memory_now(small);
+    tap_ok(memory_adds_up(&before, "before") &&
+               memory_adds_up(&written, "written") &&
+               memory_adds_up(&freed, "freed") &&
+               memory_adds_up(&back, "given back"),
+           "the memory table adds up to what smaps tells");
+    size_t more = written.live - before.live;
+    tap_ok(more >= 9 * MIB && more == before.absent - written.absent,
+           "pages of a block that are written to become live (%zu)", more);
+    tap_ok(written.live - freed.live == more &&
+               freed.empty + written.resident >=
+                   written.empty + freed.resident + more,
+           "and empty, or not resident, when it is freed");
+    tap_ok(freed.resident - back.resident == freed.empty - back.empty &&
+               back.live == freed.live && back.empty < MIB,
+           "and not resident when they are given back");
+    give(small);
+}
+
 static void test_pointers(void) {
     static char mine[100];
     char *small = take(100), *large = take(MIB), *gone = take(2 * MIB);
@@ -305,6 +397,7 @@ static void test_while_busy(void) {
     for (int i = 0; i < 30; i++) {
         CALL(MallocExtension_VerifyAllMemory)();
         CALL(MallocExtension_GetStats)(text, sizeof text);
+        CALL(MallocExtension_GetMemoryTable)(text, sizeof text);
         CALL(MallocExtension_MallocMemoryStats)(&blocks, &total, histogram);
         good &=
             get("generic.current_allocated_bytes") <= get("generic.heap_size");
@@ -339,6 +432,7 @@ int main(int argc, char **argv) {
     test_thread_cache();
     test_release();
     test_census();
+    test_memory();
     test_pointers();
     test_estimates();
     test_while_busy();

@@ -14,12 +14,15 @@
 #include <gperftools/nallocx.h>
 #include <gperftools/tcmalloc.h>
 
-/* C does not see the first in gperftools' header, nor C++ the second. */
+/* C does not see the first in gperftools' header, nor C++ the second. The third
+   is not in it. */
 #ifdef __cplusplus
 extern "C" int tc_query_new_mode(void) noexcept;
+extern "C" int MallocExtension_GetMemoryTable(char *buffer, int length);
 #else
 int tc_set_new_mode(int flag);
 int tc_query_new_mode(void);
+int MallocExtension_GetMemoryTable(char *buffer, int length);
 #endif
 
 static int failed;
@@ -108,6 +111,9 @@ static void extension(void) {
     CHECK(blocks > 0 && total >= usable && histogram[7] > 0);
     MallocExtension_GetStats(text, sizeof(text));
     CHECK(strstr(text, "MALLOC: ") != NULL);
+    CHECK(MallocExtension_GetMemoryTable(text, sizeof(text)) == 1);
+    CHECK(strstr(text, "Live pages") != NULL);
+    CHECK(MallocExtension_GetMemoryTable(text, 0) == 0);
     CHECK(MallocExtension_GetNumericProperty("generic.heap_size", &value) == 1);
     CHECK(value >= total);
     CHECK(MallocExtension_GetNumericProperty("no.such", &value) == 0);

@@ -86,6 +86,53 @@ static void test_resident(size_t page) {
     tap_is_u64(resident(p, page), SIZE_MAX, "of no memory nothing is told");
 }
 
+/* Marks of the first 16 pages at P: r resident, h in a huge page. */
+static const char *states(int pagemap, const char *p) {
+    static char text[17];
+    uint8_t state[16];
+    errno = 77;
+    if (!tcm_os_page_states(pagemap, (uintptr_t)p, 16, state) || errno != 77)
+        return "not told";
+    for (unsigned i = 0; i < 16; i++)
+        text[i] = state[i] == 0                    ? '.'
+                  : state[i] == TCM_STATE_RESIDENT ? 'r'
+                                                   : 'h';
+    return text;
+}
+
+static void test_states(size_t page) {
+    char *p = tcm_os_map(4096 * page);
+    (void)tcm_os_no_huge_pages(p, 4096 * page);
+    if (strcmp(states(-1, p), "not told") == 0) {
+        tap_skip("states of pages: the system does not tell");
+        return;
+    }
+    tap_is_str(states(-1, p), "................", "states of untouched pages");
+    p[0] = p[3 * page] = p[15 * page] = 1;
+    tap_is_str(states(-1, p), "r..r...........r", "of written ones");
+    int pagemap = tcm_os_pagemap_open();
+    if (pagemap < 0) {
+        tap_skip("scan of pages: the kernel has none");
+    } else {
+        volatile char seen = p[5 * page];
+        (void)seen;
+        tap_is_str(states(pagemap, p), "r..r...........r",
+                   "a page that was only read has no memory");
+        /* More runs than the kernel tells at once. */
+        static uint8_t state[4096];
+        unsigned found = 0;
+        for (size_t i = 1; i < 4096; i += 2)
+            p[i * page] = 1;
+        bool told = tcm_os_page_states(pagemap, (uintptr_t)p, 4096, state);
+        for (size_t i = 0; i < 4096; i++)
+            found += state[i] == (i % 2 || i == 0 ? TCM_STATE_RESIDENT : 0);
+        tap_ok(told && found == 4096, "of thousands of runs (%u)", found);
+    }
+    tcm_os_pagemap_close(pagemap);
+    tcm_os_pagemap_close(-1);
+    tcm_os_unmap(p, 4096 * page);
+}
+
 static uint32_t toggling;
 static void *toggle(void *arg) {
     size_t page = tcm_os_page_size();
@@ -243,6 +290,7 @@ int main(void) {
     test_reserve(page);
     test_remap(page);
     test_resident(page);
+    test_states(page);
     test_map(page);
     test_copy(page);
     test_fork(page);

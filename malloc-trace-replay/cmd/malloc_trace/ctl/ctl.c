@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace ctl: controls the recording of a running process.
+ * malloc-trace ctl: controls the recording of a running process, and shows
+ * where the memory of its heap is.
  */
 #include "base/check.h"
+#include "base/linux/os_file.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "common/control_client.h"
 #include "common/files.h"
@@ -12,7 +14,9 @@
 #include "common/text.h"
 #include "traceformat/trace_event.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct ctl_command {
@@ -22,7 +26,7 @@ static const struct ctl_command {
 } commands[] = {
     {"start", MTF_CONTROL_START, 0, 1}, {"stop", MTF_CONTROL_STOP, 0, 0},
     {"flush", MTF_CONTROL_FLUSH, 0, 0}, {"status", MTF_CONTROL_STATUS, 0, 0},
-    {"mark", MTF_CONTROL_MARK, 1, 1},
+    {"mark", MTF_CONTROL_MARK, 1, 1},   {"memory", MTF_CONTROL_MEMORY, 0, 0},
 };
 
 /* Returns the command NAME; NULL: there is none. */
@@ -95,6 +99,200 @@ static bool write_status(const char *path, pid_t pid,
     return tool_json_close(&j);
 }
 
+/* --- The memory table ----------------------------------------------------- */
+
+/* Rows of the text, of the size classes with most free bytes. */
+#define ROWS_SHOWN 10u
+
+static uint64_t total(const struct mtf_memory *m, enum mtf_memory_total which) {
+    return mtf_memory_total(m, which);
+}
+
+/* Returns A - B; 0 if that is negative. */
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* Returns the resident bytes of process PID; 0: unknown. */
+static uint64_t process_bytes(pid_t pid, uint64_t page_bytes) {
+    char path[40], text[128];
+    uint64_t pages;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    if (tcm_io_read_file(path, text, sizeof(text)) <= 0 ||
+        sscanf(text, "%*u %" SCNu64, &pages) != 1)
+        return 0;
+    return pages * page_bytes;
+}
+
+static void print_part(const char *name, uint64_t bytes, const char *about) {
+    struct tool_text t;
+    printf("  %-16s %10s%s%s\n", name, tool_text_bytes(&t, bytes),
+           *about != '\0' ? "  " : "", about);
+}
+
+static void print_parts(const struct mtf_memory *m) {
+    uint64_t page = total(m, MTF_MEMORY_page_bytes);
+    uint64_t partly = total(m, MTF_MEMORY_partly_pages) * page;
+    uint64_t free = total(m, MTF_MEMORY_free_bytes);
+    uint64_t empty = total(m, MTF_MEMORY_empty_bytes);
+    uint64_t runs = total(m, MTF_MEMORY_empty_run_bytes);
+    uint64_t never = total(m, MTF_MEMORY_never_bytes);
+    uint64_t reserve = total(m, MTF_MEMORY_reserve_bytes);
+    print_part("live", total(m, MTF_MEMORY_live_pages) * page,
+               "pages wholly in blocks");
+    print_part("partly live", partly, "");
+    print_part("  in blocks", less(partly, free), "requested and rounding");
+    print_part("  free", free, "");
+    print_part("empty", empty, "no block on the page now");
+    print_part("  free pages", runs, "");
+    print_part("  free objects", less(empty, runs), "");
+    print_part("never used", never, "no block on the page yet");
+    print_part("  reserve", reserve, "");
+    print_part("  metadata", less(never, reserve),
+               "spans, caches, page map, private memory");
+    print_part("resident", total(m, MTF_MEMORY_resident_bytes), "");
+}
+
+/* Returns the sum over all classes of the free objects in COLUMN, in bytes. */
+static uint64_t free_objects(const struct mtf_memory *m,
+                             enum mtf_memory_column column) {
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < m->rows; i++)
+        bytes += mtf_memory_cell(m, i, column) *
+                 mtf_memory_cell(m, i, MTF_COLUMN_size);
+    return bytes;
+}
+
+static void print_places(const struct mtf_memory *m) {
+    struct tool_text t[3];
+    printf("free objects: %s in thread caches, %s in transfer caches, %s in "
+           "central lists\n",
+           tool_text_bytes(&t[0], free_objects(m, MTF_COLUMN_thread_cache)),
+           tool_text_bytes(&t[1], free_objects(m, MTF_COLUMN_transfer_cache)),
+           tool_text_bytes(&t[2], free_objects(m, MTF_COLUMN_central_list)));
+    printf("not resident: %s of blocks, %s of free pages and objects, %s given "
+           "back or not used yet\n",
+           tool_text_bytes(&t[0], total(m, MTF_MEMORY_absent_bytes)),
+           tool_text_bytes(&t[1], total(m, MTF_MEMORY_absent_free_bytes)),
+           tool_text_bytes(&t[2], total(m, MTF_MEMORY_returned_bytes)));
+    if (total(m, MTF_MEMORY_huge_bytes) != 0)
+        printf("huge pages: %s, of which %s are in blocks\n",
+               tool_text_bytes(&t[0], total(m, MTF_MEMORY_huge_bytes)),
+               tool_text_bytes(&t[1], total(m, MTF_MEMORY_huge_usable_bytes)));
+}
+
+static const struct mtf_memory *sorted; /* by compare_rows */
+
+static int compare_rows(const void *a, const void *b) {
+    unsigned i = *(const unsigned *)a, j = *(const unsigned *)b;
+    uint64_t x = mtf_memory_cell(sorted, i, MTF_COLUMN_free_bytes);
+    uint64_t y = mtf_memory_cell(sorted, j, MTF_COLUMN_free_bytes);
+    return x != y ? (x < y ? 1 : -1) : (i > j) - (i < j);
+}
+
+static void print_row(const struct mtf_memory *m, unsigned row) {
+    static const struct {
+        enum mtf_memory_column column;
+        int width;
+    } counts[] = {
+        {MTF_COLUMN_spans, 10},        {MTF_COLUMN_blocks, 12},
+        {MTF_COLUMN_thread_cache, 14}, {MTF_COLUMN_transfer_cache, 16},
+        {MTF_COLUMN_central_list, 14},
+    };
+    struct tool_text t[3];
+    uint64_t size = mtf_memory_cell(m, row, MTF_COLUMN_size);
+    uint64_t usable = mtf_memory_cell(m, row, MTF_COLUMN_usable_bytes);
+    uint64_t free = mtf_memory_cell(m, row, MTF_COLUMN_free_bytes);
+    printf("%10s %10s %10s", size == 0 ? "large" : tool_text_count(&t[0], size),
+           tool_text_bytes(&t[1], usable), tool_text_bytes(&t[2], free));
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(counts); i++)
+        printf(
+            " %*s", counts[i].width,
+            tool_text_count(&t[0], mtf_memory_cell(m, row, counts[i].column)));
+    putchar('\n');
+}
+
+static void print_classes(const struct mtf_memory *m) {
+    static unsigned order[MTF_MEMORY_CELL_MAX];
+    if (m->columns == 0)
+        return;
+    for (unsigned i = 0; i < m->rows; i++)
+        order[i] = i;
+    sorted = m;
+    qsort(order, m->rows, sizeof(order[0]), compare_rows);
+    printf("%10s %10s %10s %10s %12s %14s %16s %14s\n", "size", "in blocks",
+           "free", "spans", "blocks", "thread caches", "transfer caches",
+           "central lists");
+    for (unsigned i = 0; i < m->rows && i < ROWS_SHOWN; i++)
+        print_row(m, order[i]);
+    if (m->rows > ROWS_SHOWN)
+        printf("and %u more sizes, which --json lists\n", m->rows - ROWS_SHOWN);
+}
+
+static void print_memory(pid_t pid, const struct mtf_memory *m) {
+    struct tool_text t[4];
+    uint64_t all = process_bytes(pid, total(m, MTF_MEMORY_page_bytes));
+    printf("process %d: of %s resident in its heap %s are in blocks; %s lie "
+           "free on pages of blocks, %s on empty pages\n",
+           (int)pid,
+           tool_text_bytes(&t[0], total(m, MTF_MEMORY_resident_bytes)),
+           tool_text_bytes(&t[1], total(m, MTF_MEMORY_usable_bytes)),
+           tool_text_bytes(&t[2], total(m, MTF_MEMORY_free_bytes)),
+           tool_text_bytes(&t[3], total(m, MTF_MEMORY_empty_bytes)));
+    print_parts(m);
+    if (all != 0)
+        printf("the process has %s resident, with code, stacks and mappings "
+               "of its own\n",
+               tool_text_bytes(&t[0], all));
+    print_places(m);
+    print_classes(m);
+}
+
+static bool write_memory(const char *path, pid_t pid,
+                         const struct mtf_memory *m) {
+    static const char *const total_name[] = {
+#define X(name) #name,
+        MTF_MEMORY_TOTALS(X)
+#undef X
+    };
+    static const char *const column_name[] = {
+#define X(name) #name,
+        MTF_MEMORY_COLUMNS(X)
+#undef X
+    };
+    struct tool_json j;
+    uint64_t all = process_bytes(pid, total(m, MTF_MEMORY_page_bytes));
+    if (!tool_json_open(&j, path))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_u64(&j, "pid", (uint64_t)pid);
+    tool_json_string(&j, "residency",
+                     total(m, MTF_MEMORY_huge_known) != 0 ? "pagemap_scan"
+                                                          : "mincore");
+    if (all != 0)
+        tool_json_u64(&j, "rss_bytes", all);
+    for (unsigned i = 0; i < MTF_MEMORY_TOTAL_COUNT; i++) {
+        if (i == MTF_MEMORY_huge_known)
+            tool_json_bool(&j, total_name[i], total(m, i) != 0);
+        else
+            tool_json_u64(&j, total_name[i], total(m, i));
+    }
+    tool_json_begin_array(&j, "classes");
+    tool_json_dense(&j, true);
+    for (unsigned i = 0; i < m->rows; i++) {
+        tool_json_begin_object(&j, NULL);
+        for (unsigned k = 0; k < MTF_COLUMN_COUNT; k++)
+            tool_json_u64(&j, column_name[k], mtf_memory_cell(m, i, k));
+        tool_json_end_object(&j);
+    }
+    tool_json_dense(&j, false);
+    tool_json_end_array(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+/* --- Requests ------------------------------------------------------------- */
+
 /* Makes the text of the request from OPERAND, which may be NULL: a file's name
    is absolute, as the process may have another current folder. Returns an exit
    status. */
@@ -117,12 +315,20 @@ static int make_text(char *text, const struct ctl_command *c,
 static int print_answer(pid_t pid, const struct ctl_command *c,
                         const struct mtf_control_reply *reply,
                         const char *json) {
-    if (json != NULL && !write_status(json, pid, reply))
+    bool has_memory = c->command == MTF_CONTROL_MEMORY;
+    if (has_memory && !reply->has_memory) {
+        tool_error("process %d: its answer has no memory table", (int)pid);
+        return TOOL_FAILED;
+    }
+    if (json != NULL && !(has_memory ? write_memory(json, pid, &reply->memory)
+                                     : write_status(json, pid, reply)))
         return TOOL_FAILED;
     if (tool_is_quiet() || (json != NULL && tool_file_is_stdout(json)))
         return TOOL_OK;
     if (c->command == MTF_CONTROL_STATUS)
         print_status(pid, reply);
+    else if (has_memory)
+        print_memory(pid, &reply->memory);
     else if (c->command == MTF_CONTROL_START)
         printf("recording to %s\n", tool_text_shown(reply->name));
     else if (c->command == MTF_CONTROL_STOP && reply->name[0] != '\0')
@@ -145,19 +351,22 @@ static bool parse_options(const char **json, struct tool_opts *o, int argc,
          .help = "print the state of the recording and its counters"},
         {.value = "mark TEXT",
          .help = "put a mark of up to 127 bytes into the trace"},
+        {.value = "memory",
+         .help = "print where the memory of the heap is: each resident page is "
+                 "live, partly live, empty or never used"},
         {.name = "json",
          .value = "FILE",
-         .help = "status: also write it to FILE as JSON (-: to standard "
-                 "output, instead of text)",
+         .help = "status, memory: also write it to FILE as JSON (-: to "
+                 "standard output, instead of text)",
          .text = json},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace ctl PID start [FILE]\n"
-                 "malloc-trace ctl PID stop | flush | status\n"
+                 "malloc-trace ctl PID stop | flush | status | memory\n"
                  "malloc-trace ctl PID mark TEXT",
         .about = "Control the recording of a running process of the same user "
                  "that was started with TCMALLOC_TRACE_CONTROL=1 under the "
-                 "recording library.",
+                 "recording library, or show where its memory is.",
         .opts = opts,
         .notes = "Exit status: 0; 1 the process does not answer or refuses; 2 "
                  "wrong command line."};
@@ -187,8 +396,9 @@ int cmd_ctl(int argc, char **argv) {
                                 : c->least == 1 ? "one text"
                                                 : "at most one file");
     TCM_ASSERT(count <= 1);
-    if (json != NULL && c->command != MTF_CONTROL_STATUS)
-        return tool_usage_error("--json needs the command status");
+    if (json != NULL && c->command != MTF_CONTROL_STATUS &&
+        c->command != MTF_CONTROL_MEMORY)
+        return tool_usage_error("--json needs the command status or memory");
     if (tool_files_collide_text(json, NULL, 0))
         return TOOL_USAGE;
     int status = make_text(text, c, count == 1 ? o.operand[2] : NULL);
