@@ -238,9 +238,9 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         run_batch(r, b);
         if (b->apart == 0)
             replay_rss_to(&r->rss);
+        replay_watch_batch(&r->watch, b);
         if (r->clock && b->last)
             run_pass_last(r);
-        replay_watch_batch(&r->watch, b);
         replay_watch_moment(&r->watch, b);
         if (tool_stop_is_due()) {
             r->interrupted = true;
@@ -581,6 +581,7 @@ static bool run_ring(struct run *r, int *fd) {
                  : replay_ring_new_file(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
     if (r->ring == NULL)
         return false;
+    replay_own_note(r->ring, replay_ring_bytes(r->ring));
     r->ring->undecided = r->undecided;
     if (!r->undecided)
         replay_ring_make_present(r->ring);

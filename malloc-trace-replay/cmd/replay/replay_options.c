@@ -61,6 +61,36 @@ static bool parse_latency(void *ctx, const char *text) {
     return true;
 }
 
+/* Most moments of --memory-at. */
+#define STOPS_MOST 256u
+
+/* Takes ascending numbers of operations, or "none". */
+static bool parse_moments(void *ctx, const char *text) {
+    static uint64_t stop[STOPS_MOST];
+    struct replay_options *o = ctx;
+    size_t n = 0;
+    o->memory_in_short = strcmp(text, "none") == 0;
+    for (const char *at = text; !o->memory_in_short; n++) {
+        char number[24];
+        size_t length = strcspn(at, ",");
+        if (n == STOPS_MOST || length >= sizeof(number))
+            return false;
+        memcpy(number, at, length);
+        number[length] = '\0';
+        if (!tool_parse_u64(number, UINT64_MAX, &stop[n]) ||
+            stop[n] <= (n == 0 ? 0 : stop[n - 1]))
+            return false;
+        if (at[length] == '\0') {
+            n++;
+            break;
+        }
+        at += length + 1;
+    }
+    o->order.stop = stop;
+    o->order.stops = n;
+    return true;
+}
+
 /* Takes a time; with a minus: until a signal. */
 static bool parse_sleep(void *ctx, const char *text) {
     uint64_t *ns = ctx;
@@ -153,7 +183,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
     const char *touches[REPLAY_TOUCHES + 1];
     unsigned mode = 0, touch = REPLAY_TOUCH_AUTO, think = 0;
     unsigned clock = 0;
-    bool has_mode = false;
+    bool has_mode = false, has_moments = false;
     for (int i = 0; i < REPLAY_TOUCHES; i++)
         touches[i] = replay_touch_name((enum replay_touch)i);
     touches[REPLAY_TOUCHES] = NULL;
@@ -244,6 +274,27 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .take = parse_step,
          .ctx = out,
          .expects = "a number of operations, or a time such as 5ms, from 1 on"},
+        {.name = "memory",
+         .value = "FILE",
+         .help = "write as JSON to FILE what lies on the resident pages, in "
+                 "the course of time and at the end: malloc-trace memory makes "
+                 "tables of it",
+         .text = &out->memory},
+        {.name = "memory-at",
+         .rare = true,
+         .value = "LIST",
+         .help = "with --memory: also in full behind the operations of these "
+                 "numbers; none: only when most memory was resident, and when "
+                 "most of it was not live",
+         .take = parse_moments,
+         .ctx = out,
+         .expects = "up to 256 numbers of operations, ascending and separated "
+                    "by commas, or none",
+         .given = &has_moments},
+        {.name = "memory-by",
+         .value = "WAY",
+         .word = &out->residency,
+         .words = memory_residency_name},
         {.name = "log",
          .rare = true,
          .value = "FILE",
@@ -327,6 +378,11 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
     out->touch = (enum replay_touch)touch;
     out->order.spread = think != 0;
     out->order.clock = clock != 0;
+    out->order.sites = out->memory != NULL;
+    if (good && has_moments && out->memory == NULL) {
+        o->status = tool_usage_error("--memory-at is for --memory");
+        return false;
+    }
     return good;
 }
 
@@ -334,6 +390,17 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
 static bool check_together(struct replay_options *o) {
     if (o->timeline != NULL && tool_file_is_stdout(o->timeline)) {
         (void)tool_usage_error("--timeline needs a file");
+        return false;
+    }
+    if (o->memory != NULL && tool_file_is_stdout(o->memory)) {
+        (void)tool_usage_error("--memory needs a file");
+        return false;
+    }
+    if (o->memory != NULL && (o->check || o->log != NULL || o->repeat != 0)) {
+        (void)tool_usage_error("--memory is not for --%s", o->check ? "check"
+                                                           : o->log != NULL
+                                                               ? "log"
+                                                               : "repeat");
         return false;
     }
     if (o->log != NULL && o->repeat != 0 && tool_file_is_stdout(o->log)) {
@@ -362,8 +429,10 @@ static bool check_outputs(const struct replay_options *o) {
     const char *const *in =
         o->files == 0 ? standard : (const char *const *)o->file;
     int ins = o->files == 0 ? 1 : o->files;
-    const char *outs[4];
+    const char *outs[5];
     int n = 0;
+    if (o->memory != NULL)
+        outs[n++] = o->memory;
     if (o->timeline != NULL)
         outs[n++] = o->timeline;
     if (o->log != NULL)

@@ -9,6 +9,7 @@
 
 #include "cmd/replay/feed/translate.h"
 #include "cmd/replay/run/exec.h"
+#include "cmd/replay/watch/memory_pages.h"
 
 enum replay_threads_mode {
     REPLAY_THREADS_DEFAULT,
@@ -29,7 +30,10 @@ struct replay_options {
     const char *timeline;
     uint64_t timeline_step;
     bool timeline_is_time;
-    const char *log; /* file for calls with their addresses; NULL: none */
+    const char *log;      /* file for calls with their addresses; NULL: none */
+    const char *memory;   /* file for what lies on resident pages; NULL: none */
+    bool memory_in_short; /* it gets the times of peaks only */
+    unsigned residency;   /* enum memory_residency: the best way to use */
     uint64_t latency_stride;
     bool statistics;
     const char *statistics_file; /* NULL: standard error */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Most words that an operation becomes. */
-#define DEAL_WORDS_MAX (REPLAY_LONG_WORDS + 3)
+#define DEAL_WORDS_MAX (REPLAY_LONG_WORDS + 4)
 
 /* A recorded thread that has not ended. */
 struct deal_lane {
@@ -21,6 +21,7 @@ struct deal_lane {
     uint32_t after;   /* ends of threads before its first operation */
     uint32_t needs;   /* windows that its first segment needs; 0: those that the
                          skew demands */
+    uint32_t site;    /* call site that the current segment names */
     uint32_t segment; /* the current segment, if `segment_of` equals the
                          dealer's */
     uint64_t segment_of;
@@ -72,6 +73,7 @@ struct replay_deal {
     uint32_t skew;
     uint32_t index;   /* index of the lane of the operations that follow */
     uint64_t present; /* REPLAY_PRESENT word of the next operation; 0: none */
+    uint32_t site;    /* call site of the next allocations; 0: unknown */
 
     struct deal_lane *lane; /* by index */
     size_t lanes;
@@ -233,6 +235,7 @@ static struct replay_segment *segment_now(struct replay_deal *d,
         return &d->segment[l->segment];
     TCM_ASSERT(d->segments < REPLAY_SEGMENTS);
     l->segment_of = d->segment_of;
+    l->site = 0;
     l->segment = d->segments++;
     d->window_used = true;
     struct replay_segment *s = &d->segment[l->segment];
@@ -582,6 +585,9 @@ static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
     if (l == NULL)
         return false;
     (void)segment_now(d, l);
+    if (d->site != l->site)
+        segment_put(d, l, replay_word(REPLAY_SITE, d->site, 0));
+    l->site = d->site;
     if (d->present != 0)
         segment_put(d, l, d->present);
     d->present = 0;
@@ -615,6 +621,9 @@ static bool deal_words(struct replay_deal *d, const uint64_t *w) {
         return deal_thread_end(d, replay_word_slot(w[0]));
     case REPLAY_PRESENT:
         d->present = w[0];
+        return true;
+    case REPLAY_SITE:
+        d->site = replay_word_slot(w[0]);
         return true;
     case REPLAY_WINDOW:
         return window_end(d, replay_word_size(w[0]));

@@ -13,6 +13,7 @@
 #include "trace/ops.h"
 #include "trace/trace_check.h"
 #include "traceformat/proc_reader.h"
+#include "traceformat/site_codec.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -204,6 +205,7 @@ static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
                         f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
     replay_translate_time(&f->t, b->head.time_ns);
     replay_translate_thread(&f->t, b->head.thread);
+    replay_translate_site(&f->t, MTF_SITE_NONE);
 }
 
 /* False: gave up. */

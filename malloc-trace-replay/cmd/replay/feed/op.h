@@ -62,7 +62,10 @@ enum replay_code {
     REPLAY_PRESENT,    /* pages to write of the next operation's block */
     REPLAY_AWAIT,
     REPLAY_INTO,
-    REPLAY_WINDOW /* the size is the number of windows that pass: see deal.h */
+    REPLAY_WINDOW, /* the size is the number of windows that pass: see deal.h */
+    REPLAY_SITE /* the slot is the call site of the allocations that follow, up
+                   to the end of the segment, if batches have segments; only
+                   observers read it */
 };
 
 /* Sizes in one-word operations are below this limit. */

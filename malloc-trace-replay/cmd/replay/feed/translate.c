@@ -7,6 +7,7 @@
 #include "base/linux/os_mem.h"
 #include "cmd/replay/feed/op.h"
 #include "common/collections.h"
+#include "traceformat/site_codec.h"
 #include "traceformat/trace_event.h"
 
 #include <stdlib.h>
@@ -148,6 +149,20 @@ static uint64_t replayed_ns(const struct replay_translate *t,
     return ns < 9e18 ? (uint64_t)ns : (uint64_t)9e18;
 }
 
+/* Lowers the limit of the batch so that it ends behind the next operation that
+   the caller wants to stop at. Operations of several words end it before; then
+   the next batch ends there. */
+static void batch_stop(struct replay_translate *t) {
+    const struct replay_order *o = &t->order;
+    while (t->next_stop < o->stops && o->stop[t->next_stop] <= t->ops)
+        t->next_stop++;
+    if (t->next_stop == o->stops)
+        return;
+    uint64_t left = o->stop[t->next_stop] - t->ops;
+    if (left <= (uint64_t)(t->limit - t->at))
+        t->limit = t->at + left - 1;
+}
+
 static void batch_begin(struct replay_translate *t) {
     t->batch = t->deal != NULL ? replay_deal_staging(t->deal)
                                : replay_ring_fill(t->ring);
@@ -163,6 +178,7 @@ static void batch_begin(struct replay_translate *t) {
     /* Without times in the trace each batch is a window. */
     if (t->deal != NULL && t->recorded.first_ns == t->recorded.last_ns)
         *t->at++ = replay_word(REPLAY_WINDOW, 0, 1);
+    batch_stop(t);
 }
 
 static struct replay_account account_now(const struct replay_translate *t) {
@@ -491,7 +507,7 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
     if (index != 0)
         put_word(t, replay_word(REPLAY_THREAD_END, index, 0));
     /* The next thread with this index is a different one. */
-    if (t->deal != NULL && index == t->index)
+    if ((t->deal != NULL || t->order.sites) && index == t->index)
         t->index = UINT32_MAX;
     if (thread == t->thread)
         t->entered = false;
@@ -565,6 +581,19 @@ static void translate_extension(struct replay_translate *t,
     put_word(t, op->size);
 }
 
+void replay_translate_site(struct replay_translate *t, uint32_t site) {
+    if (!t->order.sites)
+        return;
+    if (site != MTF_SITE_NONE)
+        site += (uint32_t)t->result->traces * MTF_SITE_LIMIT;
+    if (site == t->site)
+        return;
+    if (t->at > t->limit)
+        batch_next(t);
+    t->site = site;
+    put_word(t, replay_word(REPLAY_SITE, site, 0));
+}
+
 /* Counts a failed call for its thread. False: out of memory. */
 static bool count_failed(struct replay_translate *t,
                          const struct mtf_proc_block *b) {
@@ -612,6 +641,9 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         return true;
     case MTF_OP_TIME:
         replay_translate_time(t, op->size);
+        return true;
+    case MTF_OP_SITE:
+        replay_translate_site(t, op->slot);
         return true;
     case MTF_OP_FAILED:
         t->result->recorded_failures++;

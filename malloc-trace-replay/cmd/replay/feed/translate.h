@@ -109,6 +109,10 @@ struct replay_order {
     bool clock;     /* the allocator is given recorded time */
     uint64_t max_idle_ns; /* longest recorded pause without operations */
     bool spread; /* batches get the time that they took in the recorded run */
+    bool sites;  /* allocations are preceded by their call sites */
+    /* Numbers of operations, ascending, behind each of which a batch ends. */
+    const uint64_t *stop;
+    size_t stops;
 };
 
 struct replay_translate {
@@ -159,6 +163,8 @@ struct replay_translate {
     struct replay_thread_map threads;
     uint64_t threads_before; /* threads with operations in earlier traces */
     bool several;            /* an earlier trace has several threads */
+    uint32_t site;           /* call site of the next allocations */
+    size_t next_stop;        /* in order.stop */
     uint32_t thread;         /* thread of the next operations */
     bool entered;            /* the cache of `thread` is attached */
     uint32_t last_thread;    /* thread of the last operation, 0: none yet */
@@ -183,6 +189,9 @@ bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
 void replay_translate_trace(struct replay_translate *t);
 /* Sets the thread of the operations that follow; 0: unknown. */
 void replay_translate_thread(struct replay_translate *t, uint32_t thread);
+/* Sets the call site of the allocations that follow, as the trace numbers it;
+   MTF_SITE_NONE: unknown. */
+void replay_translate_site(struct replay_translate *t, uint32_t site);
 /* Sets the least time of the operations that follow, in ns of the recording's
    clock. */
 void replay_translate_time(struct replay_translate *t, uint64_t ns);

@@ -7,7 +7,110 @@
 #include "cmd/replay/run/recorded_clock.h"
 
 #include <errno.h>
+#include <link.h>
 #include <string.h>
+
+/* --- Where it is ---------------------------------------------------------- */
+
+#define OWN_FIRST 512u
+
+/* Mappings, in no order unless is_sorted. A mapping for which the list has no
+   memory is taken for the allocator's. */
+static struct {
+    struct replay_own_range first[OWN_FIRST], *at;
+    size_t count, room;
+    bool is_sorted;
+} own;
+
+static bool own_extend(void) {
+    if (own.room == 0) {
+        own.at = own.first;
+        own.room = OWN_FIRST;
+    }
+    if (own.count + 1 < own.room)
+        return true;
+    struct replay_own_range *old = own.at;
+    struct replay_own_range *p = tcm_os_map(2 * own.room * sizeof(*p));
+    if (p == NULL)
+        return false;
+    if (old != own.first)
+        replay_own_forget(old);
+    memcpy(p, old, own.count * sizeof(*p));
+    if (old != own.first)
+        tcm_os_unmap(old, own.room * sizeof(*p));
+    own.at = p;
+    own.room *= 2;
+    own.at[own.count++] = (struct replay_own_range){
+        (uintptr_t)p, (uintptr_t)p + own.room * sizeof(*p)};
+    return true;
+}
+
+void replay_own_note(const void *start, size_t bytes) {
+    own.is_sorted = false;
+    if (own_extend())
+        own.at[own.count++] = (struct replay_own_range){
+            (uintptr_t)start, (uintptr_t)start + bytes};
+}
+
+void replay_own_forget(const void *start) {
+    own.is_sorted = false;
+    for (size_t i = own.count; i-- != 0;)
+        if (own.at[i].start == (uintptr_t)start) {
+            own.at[i] = own.at[--own.count];
+            return;
+        }
+}
+
+void *replay_own_map(size_t bytes) {
+    void *p = tcm_os_map(bytes);
+    if (p != NULL)
+        replay_own_note(p, bytes);
+    return p;
+}
+
+void replay_own_unmap(void *start, size_t bytes) {
+    replay_own_forget(start);
+    tcm_os_unmap(start, bytes);
+}
+
+/* Callback of dl_iterate_phdr, which names the program first. */
+static int note_program(struct dl_phdr_info *info, size_t size, void *unused) {
+    uintptr_t first = UINTPTR_MAX, end = 0;
+    size_t page = tcm_os_page_size();
+    (void)size;
+    (void)unused;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uintptr_t start = (uintptr_t)(info->dlpi_addr + h->p_vaddr);
+        if (h->p_type != PT_LOAD)
+            continue;
+        first = tcm_min_u64(first, tcm_align_down(start, page));
+        end = tcm_max_u64(end, tcm_align_up(start + h->p_memsz, page));
+    }
+    if (end > first)
+        replay_own_note((const void *)first, end - first);
+    return 1;
+}
+
+void replay_own_note_program(void) {
+    (void)dl_iterate_phdr(note_program, NULL);
+}
+
+/* Sorts by insertion: few mappings are new since the last time. */
+size_t replay_own_ranges(const struct replay_own_range **range) {
+    for (size_t i = 1; i < own.count && !own.is_sorted; i++) {
+        struct replay_own_range one = own.at[i];
+        size_t k = i;
+        for (; k > 0 && own.at[k - 1].start > one.start; k--)
+            own.at[k] = own.at[k - 1];
+        own.at[k] = one;
+    }
+    own.is_sorted = true;
+    *range = own.at;
+    return own.count;
+}
+
+/* --- Pieces and stacks ---------------------------------------------------- */
 
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define CHUNK_HEAD  ((size_t)128)
@@ -38,7 +141,7 @@ void replay_arena_after(struct replay_arena *a) {
 
 static bool chunk_map(struct replay_arena *a) {
     replay_arena_before(a);
-    char *p = tcm_os_map(CHUNK_BYTES);
+    char *p = replay_own_map(CHUNK_BYTES);
     if (p == NULL)
         return false;
     memset(p, 0, CHUNK_BYTES);
@@ -71,7 +174,7 @@ void *replay_arena_stack(struct replay_arena *a) {
     if (p != NULL)
         return p;
     replay_arena_before(a);
-    p = tcm_os_map(REPLAY_STACK_BYTES);
+    p = replay_own_map(REPLAY_STACK_BYTES);
     if (p == NULL)
         return NULL;
     (void)tcm_os_no_huge_pages(p, REPLAY_STACK_BYTES);
@@ -128,9 +231,9 @@ void replay_thread_begin(void) {
 void replay_arena_end(struct replay_arena *a) {
     void *p;
     while ((p = list_pop(&a->stacks)) != NULL)
-        tcm_os_unmap(p, REPLAY_STACK_BYTES);
+        replay_own_unmap(p, REPLAY_STACK_BYTES);
     while ((p = list_pop(&a->chunks)) != NULL)
-        tcm_os_unmap(p, CHUNK_BYTES);
+        replay_own_unmap(p, CHUNK_BYTES);
     a->chunk_left = 0;
 }
 
@@ -150,6 +253,7 @@ static void *table_map(size_t length, size_t align) {
         tcm_os_unmap(p, length);
         return NULL;
     }
+    replay_own_note(p, length);
     if (length >= TABLE_HUGE)
         tcm_os_huge_pages(p, length);
     memset(p, 0, length);
@@ -162,8 +266,10 @@ bool replay_table_reserve(struct replay_table *t, uint64_t entries) {
         t->memory = tcm_os_reserve(length, TABLE_HUGE, NULL);
         t->bytes = 0;
         t->reserved = length;
-        if (t->memory != NULL)
+        if (t->memory != NULL) {
+            replay_own_note(t->memory, length);
             return true;
+        }
         length = tcm_align_down(length / 2, TABLE_HUGE);
     }
     return false;
@@ -195,7 +301,7 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries) {
         return false;
     if (t->memory != NULL) {
         memcpy(p, t->memory, t->bytes);
-        tcm_os_unmap(t->memory, t->bytes);
+        replay_own_unmap(t->memory, t->bytes);
     }
     TCM_ASSERT(length >= t->bytes && length >= entries * 8);
     t->memory = p;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The replayer's own memory while it measures: pieces and stacks for threads,
- * and tables. It comes from the system, not from the allocator under test, and
- * is present and counted, so that it can be left out of the resident memory.
+ * The replayer's own memory while it measures: where it is, pieces and stacks
+ * for threads, and tables. It comes from the system, not from the allocator
+ * under test, and is present and counted, so that it can be left out of the
+ * resident memory.
  *
  * Threads: one.
  */
@@ -13,6 +14,27 @@
 #include "cmd/replay/watch/measure.h"
 
 #include <pthread.h>
+
+/* --- Where it is ---------------------------------------------------------- */
+
+struct replay_own_range {
+    uint64_t start, end;
+};
+
+/* Notes that a mapping of BYTES is the replayer's, all of it. */
+void replay_own_note(const void *start, size_t bytes);
+/* Forgets the mapping that begins at START. */
+void replay_own_forget(const void *start);
+/* Like tcm_os_map and tcm_os_unmap; the mapping is noted and forgotten. */
+void *replay_own_map(size_t bytes);
+void replay_own_unmap(void *start, size_t bytes);
+/* Notes the program's code and data. */
+void replay_own_note_program(void);
+/* Returns the number of mappings noted, in *RANGE by address, until the next
+   call of a function above. */
+size_t replay_own_ranges(const struct replay_own_range **range);
+
+/* --- Pieces and stacks ---------------------------------------------------- */
 
 /* Free pieces, linked by their first bytes. All zero: empty. */
 struct replay_arena_list {

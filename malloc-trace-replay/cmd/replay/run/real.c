@@ -117,6 +117,8 @@ static bool lanes_extend(size_t index) {
                            n * sizeof(*dealer.lane));
     if (p == NULL)
         return false;
+    replay_own_forget(dealer.lane);
+    replay_own_note(p, n * sizeof(*dealer.lane));
     dealer.lane = p;
     memset(dealer.lane + dealer.lanes, 0,
            (n - dealer.lanes) * sizeof(*dealer.lane));
@@ -692,7 +694,7 @@ bool replay_real_begin(struct replay_real *r) {
     dealer.host_count = 1;
     r->hosts = 1;
     size_t bytes = report_bytes();
-    r->report = tcm_os_map(bytes);
+    r->report = replay_own_map(bytes);
     if (r->report == NULL || !replay_table_reserve(r->cells, most_cells())) {
         errno = ENOMEM;
         return false;
@@ -702,6 +704,8 @@ bool replay_real_begin(struct replay_real *r) {
         errno = ENOMEM;
         return false;
     }
+    /* For observers; lanes have copies of their own. */
+    r->exec->cell = r->cells->memory;
     dealer.arena.bytes = r->own_bytes + bytes + r->cells->bytes;
     dealer.stack = replay_arena_stack(&dealer.arena);
     if (dealer.stack == NULL) {

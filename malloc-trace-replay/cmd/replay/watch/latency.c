@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
 #include "cmd/replay/replay_options.h"
+#include "cmd/replay/run/own_memory.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/text.h"
 
@@ -104,7 +105,7 @@ static uint64_t reading_ticks(void) {
 static bool latency_begin(struct replay_watch *w, void **state) {
     if (!w->options->latency)
         return true;
-    struct replay_latency *l = tcm_os_map(LATENCY_BYTES);
+    struct replay_latency *l = replay_own_map(LATENCY_BYTES);
     if (l == NULL)
         return false;
     memset(l, 0, LATENCY_BYTES);

@@ -114,7 +114,7 @@ static uint64_t program_bytes(void) {
 }
 
 static uint64_t without_own(const struct replay_rss *m, uint64_t bytes) {
-    uint64_t own = m->own_bytes + m->program_bytes;
+    uint64_t own = m->own_bytes + m->observer_bytes + m->program_bytes;
     return bytes > own ? bytes - own : 0;
 }
 
@@ -153,6 +153,11 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
     m->look_ns += tcm_clock_ns() - m->own_since_ns;
 }
 
+void replay_rss_after_observer(struct replay_rss *m, uint64_t bytes) {
+    m->observer_bytes += bytes;
+    replay_rss_after_own(m, m->own_bytes);
+}
+
 void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes) {
     char text[8192];
@@ -185,6 +190,11 @@ static uint64_t rss_counted(const struct replay_rss *m) {
     return second == NULL
                ? 0
                : strtoull(second, NULL, 10) * (uint64_t)tcm_os_page_size();
+}
+
+uint64_t replay_rss_glance(const struct replay_rss *m) {
+    uint64_t bytes = rss_counted(m);
+    return bytes == 0 ? 0 : without_own(m, bytes);
 }
 
 void replay_rss_from(struct replay_rss *m) {
@@ -374,7 +384,7 @@ static void resident_json(const struct replay_watch *w, const void *state,
     }
     tool_json_u64(j, "huge_bytes", m->at_live_huge_bytes);
     tool_json_u64(j, "end_huge_bytes", m->end_huge_bytes);
-    tool_json_u64(j, "replayer_rss_bytes", w->own_bytes);
+    tool_json_u64(j, "replayer_rss_bytes", w->own_bytes + m->observer_bytes);
 }
 
 const struct replay_observer replay_resident_observer = {

@@ -18,8 +18,9 @@ struct replay_batch;
 
 struct replay_rss {
     bool started;
-    uint64_t own_bytes;     /* of the replayer, now */
-    uint64_t program_bytes; /* of the program's code and data */
+    uint64_t own_bytes;      /* of the replayer, now */
+    uint64_t observer_bytes; /* of observers, taken since the start */
+    uint64_t program_bytes;  /* of the program's code and data */
     uint64_t start_bytes, peak_bytes, end_bytes;
     uint64_t end_huge_bytes; /* part of end_bytes in huge pages */
     bool peak_known;         /* the peak was reset at the start */
@@ -43,6 +44,10 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
 /* Called before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
+/* Called behind replay_rss_before_own, when an observer has taken BYTES more
+   and held them for the rest of the replay, or has looked at memory, which
+   takes some for a while. */
+void replay_rss_after_observer(struct replay_rss *m, uint64_t bytes);
 /* Called before and after tables of the replayer grow, as these may be in huge
    pages; BEFORE is the result of the first call. */
 uint64_t replay_rss_huge_before(void);
@@ -50,6 +55,9 @@ void replay_rss_huge_after(struct replay_rss *m, uint64_t before);
 /* Reads the resident bytes without the replayer's, and those in huge pages. */
 void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes);
+/* Resident bytes without the replayer's by the kernel's counter, which may be
+   off by some pages for each processor. 0: unknown. */
+uint64_t replay_rss_glance(const struct replay_rss *m);
 /* Begin and end of a time over which the average is taken. The end begins the
    next one. */
 void replay_rss_from(struct replay_rss *m);

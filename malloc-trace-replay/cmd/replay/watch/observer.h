@@ -43,6 +43,7 @@ struct replay_rss;
     X(verify)                                                                  \
     X(fidelity)                                                                \
     X(timeline)                                                                \
+    X(memory)                                                                  \
     X(share)
 
 #define REPLAY_OBSERVER_INDEX(name) REPLAY_OBSERVER_##name,

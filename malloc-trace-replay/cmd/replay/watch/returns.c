@@ -23,6 +23,7 @@
 #include "base/linux/os_mem.h"
 #include "base/linux/os_syscall.h"
 #include "cmd/replay/replay_options.h"
+#include "cmd/replay/run/own_memory.h"
 #include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/run/seccomp_filter.h"
 #include "cmd/replay/watch/measure.h"
@@ -369,8 +370,10 @@ static bool returns_begin(struct replay_watch *w, void **state) {
     *state = r;
     r->socket = -1;
     r->problem = counting_begin(r);
-    if (r->shared != NULL)
+    if (r->shared != NULL) {
+        replay_own_note(r->shared, tcm_os_page_size());
         w->bytes += tcm_os_page_size();
+    }
     return true;
 }
 

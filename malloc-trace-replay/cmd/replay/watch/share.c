@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
+#include "cmd/replay/run/own_memory.h"
 #include "cmd/replay/watch/observer.h"
 
 #include <string.h>
@@ -123,7 +124,7 @@ static bool share_begin(struct replay_watch *w, void **state) {
     struct share *s = &share_state;
     *state = s;
     s->stride = 1;
-    void *p = tcm_os_map(COPIES_BYTES);
+    void *p = replay_own_map(COPIES_BYTES);
     if (p == NULL)
         return true;
     memset(p, 0, COPIES_BYTES);

@@ -17,6 +17,7 @@
 #include "base/linux/os_file.h"
 #include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/exec.h"
+#include "cmd/replay/run/own_memory.h"
 #include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/files.h"
@@ -85,7 +86,7 @@ static bool timeline_begin(struct replay_watch *w, void **state) {
     const struct replay_options *o = w->options;
     if (o->timeline == NULL)
         return true;
-    struct timeline *t = tcm_os_map(TIMELINE_BYTES);
+    struct timeline *t = replay_own_map(TIMELINE_BYTES);
     if (t == NULL)
         return false;
     memset(t, 0, TIMELINE_BYTES);

@@ -1,0 +1,761 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Observer of what lies on resident pages, for --memory.
+ *
+ * A fact of each block is kept as the batches pass: size asked for, site,
+ * thread, birth. At a moment the live blocks are sorted by address and laid
+ * over the pages that the kernel says are resident (memory_account.h). In full,
+ * at the operations of --memory-at and at the end, with the blocks that hold
+ * free bytes, and a map; in short, for the curve, in sums only. Looks in short
+ * take a tenth of the time at most; the moments in full take as long as they
+ * take. None is in the measured time.
+ *
+ * Where operations run on one thread, blocks are seen at the end of their
+ * batch, unless another one has taken their slot before; on threads of their
+ * own, at moments. A page whose blocks all came and went unseen counts as never
+ * used.
+ *
+ * Invariants: a look allocates nothing. 24 bytes a slot are kept, and 16 a live
+ * block.
+ */
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/linux/os_mem.h"
+#include "cmd/replay/feed/op.h"
+#include "cmd/replay/replay_options.h"
+#include "cmd/replay/run/exec.h"
+#include "cmd/replay/run/own_memory.h"
+#include "cmd/replay/watch/measure.h"
+#include "cmd/replay/watch/memory_account.h"
+#include "cmd/replay/watch/memory_pages.h"
+#include "cmd/replay/watch/observer.h"
+#include "common/json.h"
+#include "common/main.h"
+#include "traceformat/trace_event.h"
+
+#include <string.h>
+
+/* Facts of the block in a slot or cell. */
+struct memory_fact {
+    uint64_t size;
+    uint32_t site, thread;
+    uint32_t birth; /* in units of recorded time */
+    int32_t live;   /* 1: there is a block. Between moments, births less ends,
+                       which are not in order when threads run apart */
+};
+TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 24, "memory a slot");
+#define FACT_ENTRIES (sizeof(struct memory_fact) / 8)
+
+/* Unit of recorded time: 32 bits are 13 days. */
+#define UNIT_NS ((uint64_t)1 << 18)
+
+/* Time between two looks in short, as a multiple of that of the last one. */
+#define SHORT_SHARE 9u
+#define POINTS      512u
+/* Cells of a map that show single pages. */
+#define CELLS_SHOWN 4096u
+/* Words from the prefetch of a fact to its use. */
+#define FACTS_AHEAD 16u
+/* On threads of their own: parts of the operations so far between two glances,
+   and the least of operations, as all threads stop for each. */
+#define APART_PARTS 32u
+#define APART_OPS   4096u
+
+struct peak_moment {
+    uint64_t operation, recorded_ns, rss_bytes, live_bytes;
+};
+
+struct curve_point {
+    uint64_t operation, recorded_ns, rss_bytes, requested_bytes, rounding_bytes,
+        free_bytes, empty_bytes, never_bytes, live_blocks, huge_bytes,
+        given_back_bytes, came_again_bytes;
+};
+
+struct memory_watch {
+    struct tool_json json;
+    bool failed;   /* the file could not be opened */
+    bool in_short; /* --memory-at=none */
+    bool has_sites;
+    const struct replay_options *options;
+    struct replay_exec *exec;
+    struct replay_rss *rss;
+    struct memory_pages pages;
+    struct memory_history history;
+    struct memory_account account;
+    struct memory_account_rows rows;
+    struct replay_table facts;
+    struct memory_block *block; /* of the last look */
+    size_t block_bytes;
+    /* The state of the words between batches. */
+    uint32_t thread, site;
+    uint64_t done_ops;  /* operations that the facts cover */
+    uint64_t before_ns; /* recorded time at the end of the last batch */
+    size_t next_stop;
+    uint64_t looked_ops; /* at the last glance on threads of their own */
+    struct peak_moment peak, waste;
+    struct curve_point point[POINTS];
+    size_t points;
+    uint64_t step_ops; /* least distance of points */
+    uint64_t next_ns;  /* no look in short before this time of the clock */
+    uint64_t looks, look_ns, start_ns;
+    uint64_t map_cells;
+    bool is_known; /* the last walk saw all pages */
+    struct memory_account_row row[MEMORY_ROWS];
+};
+#define WATCH_BYTES tcm_align_up(sizeof(struct memory_watch), 65536)
+
+static struct memory_fact *fact_of(const struct memory_watch *m, size_t slot) {
+    struct memory_fact *facts = m->facts.memory;
+    return &facts[slot];
+}
+
+/* Block in SLOT; NULL: none, or it was refused. */
+static void *block_at(const struct memory_watch *m, size_t slot) {
+    const struct replay_exec *x = m->exec;
+    return x->cell != NULL ? replay_cell_block(&x->cell[slot]) : x->slot[slot];
+}
+
+/* --- Begin ---------------------------------------------------------------- */
+
+/* Takes memory for the history while the replay runs. */
+static void *take_memory(void *ctx, size_t bytes) {
+    struct memory_watch *m = ctx;
+    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    replay_rss_before_own(m->rss);
+    void *p = replay_own_map(bytes);
+    if (p != NULL)
+        memset(p, 0, bytes);
+    replay_rss_after_observer(m->rss, p != NULL ? bytes : 0);
+    return p;
+}
+
+static bool history_begin(struct memory_watch *m) {
+    struct memory_history *h = &m->history;
+    h->page_shift = tcm_log2_floor(tcm_os_page_size());
+    h->take = take_memory;
+    h->ctx = m;
+    size_t bytes = memory_history_directory_bytes(h);
+    h->leaf = replay_own_map(bytes);
+    if (h->leaf == NULL)
+        return false;
+    (void)tcm_os_no_huge_pages(h->leaf, bytes);
+    return true;
+}
+
+static bool memory_begin(struct replay_watch *w, void **state) {
+    const struct replay_options *o = w->options;
+    if (o->memory == NULL)
+        return true;
+    struct memory_watch *m = replay_own_map(WATCH_BYTES);
+    if (m == NULL)
+        return false;
+    memset(m, 0, WATCH_BYTES);
+    w->bytes += WATCH_BYTES;
+    m->options = o;
+    m->exec = w->exec;
+    m->rss = w->rss;
+    m->in_short = o->memory_in_short;
+    m->rows.row = m->row;
+    *state = m;
+    memory_pages_open(&m->pages, (enum memory_residency)o->residency);
+    replay_own_note_program();
+    if (!history_begin(m))
+        return false;
+    m->failed = !tool_json_open(&m->json, o->memory);
+    if (m->failed)
+        return true;
+    tool_json_begin_object(&m->json, NULL);
+    tool_json_string(&m->json, "format", "replay-memory");
+    tool_json_u64(&m->json, "version", 1);
+    tool_json_begin_array(&m->json, "moments");
+    return true;
+}
+
+static void memory_start(struct replay_watch *w, void *state) {
+    struct memory_watch *m = state;
+    (void)w;
+    m->start_ns = tcm_clock_ns();
+}
+
+/* --- Facts ---------------------------------------------------------------- */
+
+static uint32_t unit_of(uint64_t recorded_ns) {
+    return (uint32_t)tcm_min_u64(recorded_ns / UNIT_NS, UINT32_MAX - 1);
+}
+
+/* Words of one thread, or of one after the other. */
+struct memory_words {
+    const uint64_t *first, *end;
+    uint32_t thread, site;
+    uint32_t into;            /* 1 + cell of the next realloc's block */
+    uint64_t from_ns, for_ns; /* recorded time of the first word, and of all */
+};
+
+static void block_born(struct memory_watch *m, const struct memory_words *s,
+                       const uint64_t *at, uint32_t slot, uint64_t size) {
+    struct memory_fact *f = fact_of(m, slot);
+    uint64_t words = (uint64_t)(s->end - s->first);
+    uint64_t part = (uint64_t)(at - s->first);
+    f->size = size;
+    f->site = s->site;
+    f->thread = s->thread;
+    f->birth = unit_of(s->from_ns + s->for_ns / words * part);
+    f->live++;
+    if (m->exec->slot == NULL)
+        return;
+    /* The batch has run: the slot has its last block. */
+    uintptr_t p = (uintptr_t)m->exec->slot[slot];
+    if (p != 0)
+        memory_history_block(&m->history, p, size, f->birth + 1);
+}
+
+static void block_gone(struct memory_watch *m, uint32_t slot) {
+    fact_of(m, slot)->live--;
+}
+
+static void take_long(struct memory_watch *m, struct memory_words *s,
+                      const uint64_t *at) {
+    unsigned call = (unsigned)replay_word_size(at[0]);
+    uint32_t slot = replay_word_slot(at[0]);
+    if (mtf_call_is_free(call)) {
+        block_gone(m, slot);
+        return;
+    }
+    bool is_realloc = mtf_call_is_realloc(call) && !replay_long_is_new(at[2]);
+    if (is_realloc)
+        block_gone(m, slot);
+    if (is_realloc && s->into != 0)
+        slot = s->into - 1;
+    s->into = 0;
+    block_born(m, s, at, slot, at[1]);
+}
+
+/* Takes the word at AT; returns the next one's place. */
+static const uint64_t *take_word(struct memory_watch *m, struct memory_words *s,
+                                 const uint64_t *at) {
+    uint64_t w = *at;
+    switch (replay_word_code(w)) {
+    case REPLAY_MALLOC:
+    case REPLAY_CALLOC:
+    case REPLAY_NEW:
+    case REPLAY_NEW_ARRAY:
+        block_born(m, s, at, replay_word_slot(w), replay_word_size(w));
+        break;
+    case REPLAY_FREE:
+    case REPLAY_DELETE:
+    case REPLAY_DELETE_ARRAY:
+    case REPLAY_DELETE_SIZED:
+    case REPLAY_DELETE_ARRAY_SIZED:
+    case REPLAY_FREE_SIZED:
+        block_gone(m, replay_word_slot(w));
+        break;
+    case REPLAY_SWITCH:
+        s->thread = (uint32_t)replay_word_size(w);
+        break;
+    case REPLAY_TRIM:
+        return at + REPLAY_TRIM_WORDS;
+    case REPLAY_LONG:
+        take_long(m, s, at);
+        return at + REPLAY_LONG_WORDS;
+    case REPLAY_INTO:
+        s->into = replay_word_slot(w) + 1;
+        break;
+    case REPLAY_SITE:
+        s->site = replay_word_slot(w);
+        m->has_sites |= s->site != 0;
+        break;
+    }
+    return at + 1;
+}
+
+static void take_words(struct memory_watch *m, struct memory_words *s) {
+    size_t known = m->facts.bytes / sizeof(struct memory_fact);
+    for (const uint64_t *at = s->first; at < s->end;) {
+        uint32_t ahead = replay_word_slot(at[FACTS_AHEAD]);
+        if (ahead < known)
+            __builtin_prefetch(fact_of(m, ahead), 1);
+        at = take_word(m, s, at);
+    }
+}
+
+/* Makes room for the facts of SLOTS. False: out of memory. */
+static bool make_fact_room(struct memory_watch *m, uint64_t slots) {
+    struct replay_table *t = &m->facts;
+    if (replay_table_fits(t, slots * FACT_ENTRIES))
+        return true;
+    size_t had = t->bytes;
+    replay_rss_before_own(m->rss);
+    uint64_t huge = replay_rss_huge_before();
+    bool good = replay_table_grow(t, slots * FACT_ENTRIES);
+    replay_rss_huge_after(m->rss, huge);
+    replay_rss_after_observer(m->rss, t->bytes - had);
+    return good;
+}
+
+static void memory_batch(struct replay_watch *w, void *state,
+                         const struct replay_batch *b) {
+    struct memory_watch *m = state;
+    (void)w;
+    if (m->in_short || m->failed)
+        return;
+    /* One more, as slots of a batch without operations are none. */
+    if (!make_fact_room(m, (uint64_t)b->slots + 1)) {
+        tool_error("--memory: out of memory for the facts of blocks");
+        m->failed = true;
+        return;
+    }
+    struct memory_words s = {.first = b->word,
+                             .end = b->word + b->words,
+                             .thread = m->thread,
+                             .site = m->site,
+                             .from_ns = m->before_ns};
+    s.for_ns = b->recorded_ns > s.from_ns ? b->recorded_ns - s.from_ns : 0;
+    if (b->segments == 0)
+        take_words(m, &s);
+    m->thread = s.thread;
+    m->site = s.site;
+    for (uint32_t i = 0; i < b->segments; i++) {
+        const struct replay_segment *g = &b->segment[i];
+        s.first = b->word + g->first;
+        s.end = s.first + g->words;
+        s.thread = g->thread;
+        s.site = 0;
+        take_words(m, &s);
+    }
+    m->before_ns = tcm_max_u64(m->before_ns, b->recorded_ns);
+    m->done_ops = b->account.ops;
+}
+
+/* --- A look --------------------------------------------------------------- */
+
+/* Facts of a block, for the account. */
+static void open_block(void *ctx, const struct memory_block *b,
+                       struct memory_facts *f) {
+    struct memory_watch *m = ctx;
+    const struct memory_fact *fact = fact_of(m, b->slot);
+    size_t (*usable)(void *) = m->exec->calls.usable_size;
+    f->requested = fact->size;
+    f->usable =
+        usable == NULL ? fact->size : usable((void *)(uintptr_t)b->address);
+    if (m->account.rows == NULL)
+        return;
+    uint64_t age =
+        m->account.now - 1 > fact->birth ? m->account.now - 1 - fact->birth : 0;
+    f->row = memory_account_row(
+        &m->rows, &(struct memory_key){.size = memory_size_class(f->usable),
+                                       .age_ns = memory_age_least(
+                                           memory_age_class(age * UNIT_NS)),
+                                       .site = fact->site,
+                                       .thread = fact->thread});
+}
+
+/* Makes room for N blocks, and some more, in memory that is all present. What
+   was there is lost. False: out of memory. */
+static bool make_block_room(struct memory_watch *m, uint64_t n) {
+    size_t bytes = (size_t)(n * sizeof(*m->block)), had = m->block_bytes;
+    if (bytes <= had)
+        return true;
+    bytes = tcm_align_up(bytes + bytes / 8, tcm_os_page_size());
+    if (m->block != NULL)
+        replay_own_unmap(m->block, had);
+    m->block_bytes = 0;
+    m->block = replay_own_map(bytes);
+    if (m->block == NULL)
+        return false;
+    (void)tcm_os_no_huge_pages(m->block, bytes);
+    memset(m->block, 0, bytes);
+    m->block_bytes = bytes;
+    /* The look ends with replay_rss_after_observer. */
+    m->rss->observer_bytes += bytes - had;
+    return true;
+}
+
+/* Puts the live blocks into the table, sorted. Where threads run apart, notes
+   where dead ones were last. False: out of memory. */
+static bool gather_blocks(struct memory_watch *m, const struct replay_batch *b,
+                          uint32_t now) {
+    struct memory_account *a = &m->account;
+    size_t n = 0;
+    if (!make_block_room(m, b->account.live_blocks + 1))
+        return false;
+    struct memory_block *block = m->block;
+    size_t room = m->block_bytes / sizeof(*block);
+    bool apart = m->exec->cell != NULL;
+    for (uint32_t slot = 0; slot < b->slots; slot++) {
+        const struct memory_fact *f = fact_of(m, slot);
+        if (f->live <= 0 && !apart)
+            continue;
+        uintptr_t p = (uintptr_t)block_at(m, slot);
+        TCM_ASSERT(f->live == 0 || f->live == 1);
+        if (p != 0 && f->live > 0 && n < room)
+            block[n++] = (struct memory_block){.address = p, .slot = slot};
+        else if (p != 0 && f->live <= 0)
+            memory_history_block(&m->history, p, f->size, now);
+    }
+    memory_account_sort(block, n);
+    a->block = block;
+    a->blocks = n;
+    return true;
+}
+
+static void take_run(void *ctx, uint64_t start, uint64_t end, bool is_huge) {
+    struct memory_watch *m = ctx;
+    memory_account_run(&m->account, start, end, is_huge);
+}
+
+/* Writes the pages of a cell as runs: a number, unless it is 1, and a code. */
+static void put_pages(const struct memory_watch *m,
+                      const struct memory_account_cell *c, char *text) {
+    size_t pages = MEMORY_CELL_BYTES / m->account.page_bytes;
+    for (size_t i = 0, n; i < pages; i += n) {
+        for (n = 1; i + n < pages && c->page[i + n] == c->page[i]; n++)
+            continue;
+        if (n >= 100)
+            *text++ = (char)('0' + n / 100);
+        if (n >= 10)
+            *text++ = (char)('0' + n / 10 % 10);
+        if (n > 1)
+            *text++ = (char)('0' + n % 10);
+        *text++ = c->page[i];
+    }
+    *text = '\0';
+}
+
+static void put_cell(void *ctx, const struct memory_account_cell *c) {
+    struct memory_watch *m = ctx;
+    struct tool_json *j = &m->json;
+    char text[3 * MEMORY_CELL_PAGES + 4] = "";
+    const uint64_t figures[] = {c->number, c->is_huge, c->live,      c->partly,
+                                c->empty,  c->never,   c->free_bytes};
+    if (m->map_cells++ < CELLS_SHOWN)
+        put_pages(m, c, text);
+    tool_json_begin_array(j, NULL);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(figures); i++)
+        tool_json_u64(j, NULL, figures[i]);
+    tool_json_string(j, NULL, text);
+    tool_json_end_array(j);
+}
+
+/* Makes the account of this moment; IN_FULL: with rows, and the map goes to the
+   file. */
+static bool make_account(struct memory_watch *m, const struct replay_batch *b,
+                         bool in_full) {
+    struct memory_account *a = &m->account;
+    uint32_t now = unit_of(b->recorded_ns) + 1;
+    *a = (struct memory_account){.page_bytes = tcm_os_page_size(),
+                                 .open = open_block,
+                                 .cell = in_full ? put_cell : NULL,
+                                 .ctx = m,
+                                 .rows = in_full ? &m->rows : NULL,
+                                 .history = &m->history,
+                                 .now = now,
+                                 .unit_ns = UNIT_NS};
+    if (!gather_blocks(m, b, now))
+        return false;
+    if (in_full)
+        memory_account_rows_clear(&m->rows);
+    m->map_cells = 0;
+    m->pages.run = take_run;
+    m->pages.ctx = m;
+    m->is_known = memory_pages_walk(&m->pages);
+    memory_account_end(a);
+    return true;
+}
+
+/* --- Moments in full ------------------------------------------------------ */
+
+static void put_rows(struct memory_watch *m) {
+    struct tool_json *j = &m->json;
+    tool_json_begin_array(j, "rows");
+    for (size_t i = 0; i < MEMORY_ROWS; i++) {
+        const struct memory_account_row *r = &m->rows.row[i];
+        const uint64_t figures[] = {r->key.site,
+                                    r->key.size,
+                                    r->key.age_ns,
+                                    r->key.thread,
+                                    r->blocks,
+                                    r->requested_bytes,
+                                    r->usable_bytes,
+                                    (uint64_t)(r->held_bytes + 0.5),
+                                    (uint64_t)(r->held_huge_bytes + 0.5),
+                                    r->pinning_blocks};
+        if (!r->used)
+            continue;
+        tool_json_begin_array(j, NULL);
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(figures); k++)
+            tool_json_u64(j, NULL, figures[k]);
+        tool_json_end_array(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void put_parts(struct memory_watch *m) {
+    const struct memory_account *a = &m->account;
+    struct tool_json *j = &m->json;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } part[] = {
+        {"resident_bytes", a->resident_bytes},
+        {"other_bytes", m->pages.other_bytes},
+        {"requested_bytes", a->requested_bytes},
+        {"rounding_bytes", a->rounding_bytes},
+        {"free_bytes", a->free_bytes},
+        {"empty_bytes", a->empty_pages * a->page_bytes},
+        {"never_bytes", a->never_pages * a->page_bytes},
+        {"absent_bytes", a->live_bytes - a->requested_bytes},
+        {"live_pages", a->live_pages},
+        {"partly_pages", a->partly_pages},
+        {"empty_pages", a->empty_pages},
+        {"never_pages", a->never_pages},
+        {"live_blocks", a->blocks},
+        {"live_bytes", a->live_bytes},
+        {"pinning_blocks", a->pinning_blocks},
+        {"huge_bytes", a->huge_bytes},
+        {"huge_requested_bytes", a->huge_requested_bytes},
+    };
+    TCM_ASSERT(a->live_bytes >= a->requested_bytes);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(part); i++)
+        tool_json_u64(j, part[i].key, part[i].value);
+    tool_json_bool(j, "huge_known", memory_pages_know_huge(&m->pages));
+    tool_json_begin_array(j, "empty_for");
+    for (unsigned i = 0; i < MEMORY_AGES; i++) {
+        if (a->empty_for[i] == 0)
+            continue;
+        tool_json_begin_array(j, NULL);
+        tool_json_u64(j, NULL, memory_age_least(i));
+        tool_json_u64(j, NULL, a->empty_for[i]);
+        tool_json_end_array(j);
+    }
+    tool_json_end_array(j);
+}
+
+/* Looks in full. False: out of memory. */
+static bool look_in_full(struct memory_watch *m, const struct replay_batch *b,
+                         uint64_t *rss_bytes) {
+    struct tool_json *j = &m->json;
+    uint64_t huge;
+    replay_rss_read(m->rss, rss_bytes, &huge);
+    tool_json_begin_object(j, NULL);
+    tool_json_dense(j, true);
+    tool_json_begin_array(j, "map");
+    bool good = make_account(m, b, true);
+    tool_json_end_array(j);
+    tool_json_u64(j, "operation", b->account.ops);
+    tool_json_u64(j, "recorded_ns", b->recorded_ns);
+    tool_json_u64(j, "rss_bytes", *rss_bytes);
+    tool_json_bool(j, "is_known", m->is_known);
+    tool_json_double(j, "unexplained_bytes",
+                     (double)*rss_bytes - (double)m->account.resident_bytes -
+                         (double)m->pages.other_bytes);
+    put_parts(m);
+    put_rows(m);
+    tool_json_dense(j, false);
+    tool_json_end_object(j);
+    return good;
+}
+
+/* --- The curve ------------------------------------------------------------ */
+
+/* Drops every other point; the next one gets the pages that it counted. */
+static void curve_thin(struct memory_watch *m) {
+    size_t kept = 0;
+    for (size_t i = 0; i < m->points; i++) {
+        struct curve_point *p = &m->point[i];
+        if (i % 2 == 1 && i + 1 < m->points) {
+            p[1].given_back_bytes += p->given_back_bytes;
+            p[1].came_again_bytes += p->came_again_bytes;
+        } else {
+            m->point[kept++] = *p;
+        }
+    }
+    m->points = kept;
+    m->step_ops = tcm_max_u64(2 * m->step_ops,
+                              m->point[kept - 1].operation / (POINTS / 2));
+}
+
+static void curve_add(struct memory_watch *m, const struct replay_batch *b,
+                      uint64_t rss_bytes) {
+    const struct memory_account *a = &m->account;
+    uint64_t back, again;
+    memory_history_turn(&m->history, &back, &again);
+    if (m->points == POINTS)
+        curve_thin(m);
+    TCM_ASSERT(m->points < POINTS);
+    m->point[m->points++] =
+        (struct curve_point){.operation = b->account.ops,
+                             .recorded_ns = b->recorded_ns,
+                             .rss_bytes = rss_bytes,
+                             .requested_bytes = a->requested_bytes,
+                             .rounding_bytes = a->rounding_bytes,
+                             .free_bytes = a->free_bytes,
+                             .empty_bytes = a->empty_pages * a->page_bytes,
+                             .never_bytes = a->never_pages * a->page_bytes,
+                             .live_blocks = a->blocks,
+                             .huge_bytes = a->huge_bytes,
+                             .given_back_bytes = back * a->page_bytes,
+                             .came_again_bytes = again * a->page_bytes};
+}
+
+/* --- Moments -------------------------------------------------------------- */
+
+static bool stop_is_reached(const struct memory_watch *m,
+                            const struct replay_batch *b) {
+    const struct replay_order *o = &m->options->order;
+    return m->next_stop < o->stops && o->stop[m->next_stop] <= b->account.ops;
+}
+
+static bool memory_wants(const struct replay_watch *w, const void *state,
+                         const struct replay_batch *b) {
+    const struct memory_watch *m = state;
+    (void)w;
+    if (m->exec->cell == NULL || b->last || stop_is_reached(m, b))
+        return true;
+    uint64_t part = b->account.ops / APART_PARTS;
+    return b->account.ops - m->looked_ops >= tcm_max_u64(part, APART_OPS);
+}
+
+/* Keeps the moments of most resident memory and of most that is not live. */
+static void note_peaks(struct memory_watch *m, const struct replay_batch *b,
+                       uint64_t rss_bytes) {
+    const struct peak_moment p = {.operation = b->account.ops,
+                                  .recorded_ns = b->recorded_ns,
+                                  .rss_bytes = rss_bytes,
+                                  .live_bytes = b->account.live_bytes};
+    const struct peak_moment *q = &m->waste;
+    if (rss_bytes > m->peak.rss_bytes)
+        m->peak = p;
+    if ((double)p.rss_bytes - (double)p.live_bytes >
+            (double)q->rss_bytes - (double)q->live_bytes ||
+        q->operation == 0)
+        m->waste = p;
+}
+
+static void look(struct memory_watch *m, const struct replay_batch *b,
+                 uint64_t rss_bytes, bool in_full) {
+    uint64_t since_ns = tcm_clock_ns();
+    replay_rss_before_own(m->rss);
+    bool good =
+        in_full ? look_in_full(m, b, &rss_bytes) : make_account(m, b, false);
+    if (good)
+        curve_add(m, b, rss_bytes);
+    replay_rss_after_observer(m->rss, 0);
+    uint64_t now = tcm_clock_ns();
+    if (!good) {
+        tool_error("--memory: out of memory for the table of blocks");
+        m->failed = true;
+    }
+    m->looks++;
+    m->look_ns += now - since_ns;
+    m->next_ns = now + SHORT_SHARE * (now - since_ns);
+}
+
+static void memory_moment(struct replay_watch *w, void *state,
+                          const struct replay_batch *b) {
+    struct memory_watch *m = state;
+    (void)w;
+    uint64_t rss_bytes = replay_rss_glance(m->rss);
+    m->looked_ops = b->account.ops;
+    note_peaks(m, b, rss_bytes);
+    bool in_full = b->last != 0;
+    for (; stop_is_reached(m, b); m->next_stop++)
+        in_full = true;
+    /* Facts behind those of the blocks would be of other blocks. */
+    if (m->in_short || m->failed || m->done_ops != b->account.ops ||
+        m->pages.how == MEMORY_NOT_KNOWN)
+        return;
+    uint64_t last = m->points == 0 ? 0 : m->point[m->points - 1].operation;
+    if (in_full || (tcm_clock_ns() >= m->next_ns &&
+                    (m->points == 0 || b->account.ops > last + m->step_ops)))
+        look(m, b, rss_bytes, in_full);
+}
+
+/* --- The file ------------------------------------------------------------- */
+
+static void put_probe(struct tool_json *j, const char *key,
+                      const struct peak_moment *p) {
+    tool_json_begin_object(j, key);
+    tool_json_u64(j, "operation", p->operation);
+    tool_json_u64(j, "recorded_ns", p->recorded_ns);
+    tool_json_u64(j, "rss_bytes", p->rss_bytes);
+    tool_json_u64(j, "live_bytes", p->live_bytes);
+    tool_json_end_object(j);
+}
+
+static void put_curve(struct memory_watch *m) {
+#define COLUMN(name)                                                           \
+    { #name, offsetof(struct curve_point, name) }
+    static const struct {
+        const char *key;
+        size_t at;
+    } column[] = {
+        COLUMN(operation),        COLUMN(recorded_ns),
+        COLUMN(rss_bytes),        COLUMN(requested_bytes),
+        COLUMN(rounding_bytes),   COLUMN(free_bytes),
+        COLUMN(empty_bytes),      COLUMN(never_bytes),
+        COLUMN(live_blocks),      COLUMN(huge_bytes),
+        COLUMN(given_back_bytes), COLUMN(came_again_bytes),
+    };
+#undef COLUMN
+    struct tool_json *j = &m->json;
+    tool_json_begin_object(j, "curve");
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(column); i++) {
+        tool_json_begin_array(j, column[i].key);
+        tool_json_dense(j, true);
+        for (size_t k = 0; k < m->points; k++) {
+            uint64_t v;
+            memcpy(&v, (const char *)&m->point[k] + column[i].at, sizeof(v));
+            tool_json_u64(j, NULL, v);
+        }
+        tool_json_dense(j, false);
+        tool_json_end_array(j);
+    }
+    tool_json_end_object(j);
+}
+
+static int memory_tell(struct replay_watch *w, void *state, int status) {
+    struct memory_watch *m = state;
+    struct tool_json *j = &m->json;
+    const char *missing = memory_pages_missing(&m->pages);
+    memory_pages_close(&m->pages);
+    if (m->failed || status == TOOL_FAILED)
+        return TOOL_FAILED;
+    tool_json_end_array(j);
+    tool_json_string(j, "allocator", w->exec->calls.name);
+    tool_json_string(j, "threads",
+                     w->runs_apart            ? "real"
+                     : w->exec->cache != NULL ? "switch"
+                                              : "none");
+    tool_json_string(j, "clock", m->options->order.clock ? "recorded" : "real");
+    tool_json_u64(j, "page_bytes", tcm_os_page_size());
+    tool_json_u64(j, "huge_page_bytes", MEMORY_CELL_BYTES);
+    tool_json_string(j, "residency", memory_residency_name[m->pages.how]);
+    tool_json_begin_array(j, "missing");
+    if (missing != NULL)
+        tool_json_string(j, NULL, missing);
+    if (m->exec->calls.usable_size == NULL)
+        tool_json_string(j, NULL,
+                         "the allocator has no malloc_usable_size: rounding "
+                         "counts as free");
+    tool_json_end_array(j);
+    tool_json_bool(j, "has_sites", m->has_sites);
+    tool_json_u64(j, "own_bytes", w->own_bytes + m->rss->observer_bytes);
+    tool_json_u64(j, "scan_ns", m->look_ns);
+    tool_json_u64(j, "scans", m->looks);
+    tool_json_u64(j, "replay_ns", tcm_clock_ns() - m->start_ns - m->look_ns);
+    put_probe(j, "peak", &m->peak);
+    put_probe(j, "waste", &m->waste);
+    put_curve(m);
+    tool_json_end_object(j);
+    return tool_json_close(j) ? status : TOOL_FAILED;
+}
+
+const struct replay_observer replay_memory_observer = {
+    .begin = memory_begin,
+    .start = memory_start,
+    .batch = memory_batch,
+    .wants = memory_wants,
+    .moment = memory_moment,
+    .tell = memory_tell,
+};
