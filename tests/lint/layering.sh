@@ -112,10 +112,11 @@ program_includes() {
     for command in "$tree"/malloc-trace-replay/cmd/malloc_trace/*/; do
         command=$(basename "$command")
         # leaks is a report of its own, made of the parts of report; tune
-        # runs comparisons
+        # runs comparisons; memory runs contestants and names sites
         case $command in
         leaks) also=cmd/malloc_trace/report ;;
         tune) also=cmd/malloc_trace/compare ;;
+        memory) also="cmd/malloc_trace/compare cmd/malloc_trace/report" ;;
         *) also= ;;
         esac
         # shellcheck disable=SC2086

@@ -69,6 +69,8 @@ static const struct {
     {"leaks", "malloc-trace leaks", "find leaks of a program, or in traces",
      cmd_leaks},
     {"report", "malloc-trace report", "tell which code allocates", cmd_report},
+    {"memory", "malloc-trace memory",
+     "tell which blocks hold resident memory, under any allocator", cmd_memory},
     {"dump", "malloc-trace dump", "print a trace, one line for each event",
      cmd_dump},
     {"convert", "malloc-trace convert",

@@ -15,6 +15,7 @@ int cmd_dump(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
+int cmd_memory(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);

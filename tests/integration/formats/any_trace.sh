@@ -166,6 +166,12 @@ for kind in raw cut running processed foreign; do
 print(json.load(open("compare.json"))["traces"][0]["ops"])')" \
         "$(cut -d ' ' -f 1 $kind.figures)"
 done
+for kind in cut foreign; do
+    fails_with "memory of $kind" "$(cat $kind.status)" "$malloc_trace" \
+        memory -q -a glibc --json memory.json $kind
+    is "memory of $kind: operations" "$(key_of memory.json operations)" \
+        "$(cut -d ' ' -f 1 $kind.figures)"
+done
 
 # Each command reports damage in the words of postprocess.
 "$postprocess" -q cut sorted 2>&1 | sed 's/^[^:]*: //' >want

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/memory/memory_print.h"
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "common/files.h"
+#include "common/main.h"
+#include "common/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct memory_moment *memory_print_moment(const struct memory_report *m,
+                                                const struct memory_run *r) {
+    const struct memory_moment *found = memory_run_moment(r, m->moment_role);
+    TCM_ASSERT(r->moments != 0);
+    return found != NULL ? found : &r->moment[r->moments - 1];
+}
+
+/* --- The sentence --------------------------------------------------------- */
+
+/* Part of the free bytes for which the sentence names the blocks. */
+#define NAMED_SHARE 0.9
+
+/* Bytes that the first rows of ROWS hold: the fewest that hold NAMED_SHARE of
+   all. */
+struct holders {
+    double held_bytes;
+    uint64_t blocks;
+    size_t rows;
+};
+
+static struct holders find_holders(const struct memory_rows *rows) {
+    struct holders h = {0};
+    double all = 0;
+    for (size_t i = 0; i < rows->count; i++)
+        all += rows->row[i].held_bytes;
+    for (; h.rows < rows->count && h.held_bytes < NAMED_SHARE * all; h.rows++) {
+        h.held_bytes += rows->row[h.rows].held_bytes;
+        h.blocks += rows->row[h.rows].pinning_blocks;
+    }
+    return h;
+}
+
+bool memory_print_sentence(struct memory_run *r,
+                           const struct memory_moment *m) {
+    struct tool_text t[5];
+    char held[160] = "", empty[80] = "";
+    struct holders h = find_holders(&m->by[MEMORY_BY_SITE]);
+    if (h.blocks != 0 && r->has_sites)
+        snprintf(held, sizeof(held),
+                 "; %s lie free on pages that %s block%s of %zu site%s hold",
+                 tool_text_bytes(&t[0], tool_text_whole(h.held_bytes)),
+                 tool_text_count(&t[1], h.blocks), h.blocks == 1 ? "" : "s",
+                 h.rows, h.rows == 1 ? "" : "s");
+    else if (h.blocks != 0)
+        snprintf(held, sizeof(held),
+                 "; %s lie free on pages that %s block%s hold",
+                 tool_text_bytes(&t[0], m->free_bytes),
+                 tool_text_count(&t[1], m->pinning_blocks),
+                 m->pinning_blocks == 1 ? "" : "s");
+    if (m->empty_bytes != 0)
+        snprintf(empty, sizeof(empty), "; %s are pages without a block",
+                 tool_text_bytes(&t[2], m->empty_bytes));
+    int n = asprintf(&r->sentence, "of %s resident %s are alive%s%s",
+                     tool_text_bytes(&t[3], m->resident_bytes),
+                     tool_text_bytes(&t[4], m->requested_bytes), held, empty);
+    if (n < 0)
+        r->sentence = NULL;
+    return n >= 0;
+}
+
+/* --- Tables --------------------------------------------------------------- */
+
+/* Moments that a table has columns for, and their width. */
+enum { COLUMNS = 5, WIDTH = 15 };
+
+struct table {
+    const struct memory_moment *at[COLUMNS];
+    size_t count;
+};
+
+/* Chooses the peak, the most waste and the end, and those asked for while there
+   is room. */
+static void choose_columns(const struct memory_run *r, struct table *t) {
+    const unsigned named = MEMORY_PEAK | MEMORY_WASTE | MEMORY_END;
+    size_t others = 0;
+    t->count = 0;
+    for (size_t i = 0; i < r->moments; i++)
+        others += (r->moment[i].roles & named) == 0;
+    size_t room =
+        r->moments - others < COLUMNS ? COLUMNS - (r->moments - others) : 0;
+    for (size_t i = 0; i < r->moments && t->count < COLUMNS; i++) {
+        bool is_named = (r->moment[i].roles & named) != 0;
+        if (!is_named && room == 0)
+            continue;
+        room -= !is_named;
+        t->at[t->count++] = &r->moment[i];
+    }
+}
+
+static void print_part(const struct table *t, const char *name, size_t at,
+                       bool has_share, FILE *out) {
+    struct tool_text a, b;
+    fprintf(out, "  %-22s", name);
+    for (size_t i = 0; i < t->count; i++) {
+        uint64_t v;
+        memcpy(&v, (const char *)t->at[i] + at, sizeof(v));
+        if (has_share && t->at[i]->resident_bytes != 0)
+            fprintf(out, "  %*s %5s", WIDTH - 6, tool_text_bytes(&a, v),
+                    tool_text_percent(&b, v, t->at[i]->resident_bytes));
+        else
+            fprintf(out, "  %*s      ", WIDTH - 6, tool_text_bytes(&a, v));
+    }
+    fputc('\n', out);
+}
+
+#define PART(name) offsetof(struct memory_moment, name)
+
+static void print_parts(const struct memory_report *m,
+                        const struct memory_run *r, FILE *out) {
+    struct table t;
+    struct tool_text a;
+    bool knows_huge = true;
+    choose_columns(r, &t);
+    fprintf(out, "  %-22s", "");
+    for (size_t i = 0; i < t.count; i++)
+        fprintf(out, "  %*.*s", WIDTH, WIDTH, t.at[i]->label);
+    fputc('\n', out);
+    if (m->has_times) {
+        fprintf(out, "  %-22s", "recorded time");
+        for (size_t i = 0; i < t.count; i++)
+            fprintf(out, "  %*s      ", WIDTH - 6,
+                    tool_text_ns(&a, t.at[i]->recorded_ns));
+        fputc('\n', out);
+    }
+    print_part(&t, "resident", PART(resident_bytes), false, out);
+    print_part(&t, "alive", PART(requested_bytes), true, out);
+    print_part(&t, "rounding", PART(rounding_bytes), true, out);
+    print_part(&t, "free, held by blocks", PART(free_bytes), true, out);
+    print_part(&t, "empty pages", PART(empty_bytes), true, out);
+    print_part(&t, "never used", PART(never_bytes), true, out);
+    for (size_t i = 0; i < t.count; i++)
+        knows_huge &= t.at[i]->huge_known;
+    if (knows_huge)
+        print_part(&t, "in huge pages", PART(huge_bytes), true, out);
+    fprintf(out, "  %-22s", "live blocks");
+    for (size_t i = 0; i < t.count; i++)
+        fprintf(out, "  %*s      ", WIDTH - 6,
+                tool_text_count(&a, t.at[i]->live_blocks));
+    fputc('\n', out);
+}
+
+static void print_rows(const struct memory_rows *rows, const char *name,
+                       uint64_t top, FILE *out) {
+    struct tool_text t[3];
+    fprintf(out, "  %10s  %12s  %10s  %s\n", "hold", "blocks", "alive", name);
+    for (size_t i = 0; i < rows->count && i < top; i++) {
+        const struct memory_row *row = &rows->row[i];
+        fprintf(out, "  %10s  %12s  %10s  %s\n",
+                tool_text_bytes(&t[0], tool_text_whole(row->held_bytes)),
+                tool_text_count(&t[1], row->blocks),
+                tool_text_bytes(&t[2], row->requested_bytes),
+                tool_text_shown(row->label));
+    }
+    if (rows->count > top)
+        fprintf(out, "  %s more; --top=%zu shows all\n",
+                tool_text_count(&t[0], rows->count - top), rows->count);
+}
+
+/* Pages without blocks, by how long. */
+static void print_empty(const struct memory_moment *m, FILE *out) {
+    struct tool_text a, b;
+    const char *between = "  empty pages:";
+    for (size_t i = m->empty_fors; i-- != 0;) {
+        uint64_t least = m->empty_for[i].lower_ns;
+        if (least == 0)
+            fprintf(out, "%s %s for less than 1 ms", between,
+                    tool_text_bytes(&a, m->empty_for[i].bytes));
+        else
+            fprintf(out, "%s %s for %s and more", between,
+                    tool_text_bytes(&a, m->empty_for[i].bytes),
+                    tool_text_ns(&b, least));
+        between = ",";
+    }
+    if (m->empty_fors != 0)
+        fputc('\n', out);
+}
+
+static void print_held_by(const struct memory_report *m,
+                          const struct memory_moment *at, FILE *out) {
+    const struct memory_rows *sites = &at->held_by[MEMORY_BY_SITE];
+    fprintf(out, "\n  blocks of sites with \"%s\"\n",
+            tool_text_shown(m->held_by));
+    if (sites->count == 0) {
+        fputs("  none is alive then\n", out);
+        return;
+    }
+    for (unsigned by = 0; by < MEMORY_BYS; by++)
+        print_rows(&at->held_by[by], memory_by_name[by], m->top, out);
+    for (size_t i = 0; i < sites->count && i < m->top; i++)
+        if (sites->row[i].stack != NULL)
+            fprintf(out, "  %s\n", tool_text_shown(sites->row[i].stack));
+}
+
+static void print_run(const struct memory_report *m, const struct memory_run *r,
+                      FILE *out) {
+    struct tool_text a, b;
+    if (r->failure != NULL) {
+        fprintf(out, "%s: no figures: %s\n", r->name,
+                tool_text_shown(r->failure));
+        return;
+    }
+    const struct memory_moment *at = memory_print_moment(m, r);
+    fprintf(out, "%s, %s: %s\n", r->name, tool_text_shown(at->label),
+            r->sentence);
+    print_parts(m, r, out);
+    if (m->has_times)
+        print_empty(at, out);
+    if (m->by != MEMORY_BY_SITE || m->has_sites) {
+        fprintf(out, "\n  %s: free bytes, and the blocks that hold them\n",
+                tool_text_shown(at->label));
+        print_rows(&at->by[m->by], memory_by_name[m->by], m->top, out);
+    }
+    if (m->held_by != NULL)
+        print_held_by(m, at, out);
+    for (size_t i = 0; i < r->missings; i++)
+        fprintf(out, "  %s\n", tool_text_shown(r->missing[i]));
+    fprintf(out, "  %s looks took %s beside a replay of %s\n",
+            tool_text_count(&a, r->scans), tool_text_ns(&b, r->scan_ns),
+            tool_text_ns(&(struct tool_text){""}, r->replay_ns));
+}
+
+void memory_print(const struct memory_report *m, FILE *out) {
+    for (size_t i = 0; i < m->runs; i++) {
+        if (i != 0)
+            fputc('\n', out);
+        print_run(m, &m->run[i], out);
+    }
+    if (!m->has_sites)
+        fprintf(out,
+                "\n%s has no call sites: record it with --sites=stack to "
+                "see whose blocks hold the pages\n",
+                tool_text_shown(m->trace));
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void json_rows(struct tool_json *j, enum memory_by by,
+                      const struct memory_rows *rows) {
+    static const char *const key[MEMORY_BYS] = {NULL, "size", "age_ns",
+                                                "thread"};
+    tool_json_begin_array(j, memory_by_name[by]);
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct memory_row *r = &rows->row[i];
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "label", r->label);
+        if (r->stack != NULL)
+            tool_json_string(j, "stack", r->stack);
+        if (key[by] != NULL && r->key != MEMORY_KEY_MIXED)
+            tool_json_u64(j, key[by], r->key);
+        tool_json_u64(j, "blocks", r->blocks);
+        tool_json_u64(j, "requested_bytes", r->requested_bytes);
+        tool_json_u64(j, "usable_bytes", r->usable_bytes);
+        tool_json_double(j, "held_bytes", r->held_bytes);
+        tool_json_double(j, "held_huge_bytes", r->held_huge_bytes);
+        tool_json_u64(j, "pinning_blocks", r->pinning_blocks);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void json_groups(struct tool_json *j, const char *key,
+                        const struct memory_rows by[MEMORY_BYS]) {
+    tool_json_begin_object(j, key);
+    for (unsigned i = 0; i < MEMORY_BYS; i++)
+        json_rows(j, (enum memory_by)i, &by[i]);
+    tool_json_end_object(j);
+}
+
+static void json_map(struct tool_json *j, const struct memory_moment *m) {
+    tool_json_begin_array(j, "map");
+    tool_json_dense(j, true);
+    for (size_t i = 0; i < m->cells; i++) {
+        const struct memory_cell *c = &m->cell[i];
+        const uint64_t figure[] = {c->cell,      c->is_huge, c->live,
+                                   c->partly,    c->empty,   c->never,
+                                   c->free_bytes};
+        tool_json_begin_array(j, NULL);
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(figure); k++)
+            tool_json_u64(j, NULL, figure[k]);
+        tool_json_string(j, NULL, c->pages);
+        tool_json_end_array(j);
+    }
+    tool_json_dense(j, false);
+    tool_json_end_array(j);
+}
+
+static void json_roles(struct tool_json *j, unsigned roles) {
+    static const char *const name[] = {"peak", "waste", "at", "mark", "end"};
+    tool_json_begin_array(j, "roles");
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(name); i++)
+        if ((roles >> i & 1) != 0)
+            tool_json_string(j, NULL, name[i]);
+    tool_json_end_array(j);
+}
+
+static void json_empty(struct tool_json *j, const struct memory_moment *m) {
+    tool_json_begin_array(j, "empty_for");
+    for (size_t i = 0; i < m->empty_fors; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_u64(j, "least_ns", m->empty_for[i].lower_ns);
+        tool_json_u64(j, "bytes", m->empty_for[i].bytes);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void json_moment(struct tool_json *j, const struct memory_report *m,
+                        const struct memory_moment *at) {
+    tool_json_begin_object(j, NULL);
+    tool_json_string(j, "name", at->name);
+    json_roles(j, at->roles);
+    tool_json_string(j, "label", at->label);
+    for (const struct memory_figure *f = memory_moment_figure; f->key != NULL;
+         f++)
+        tool_json_u64(j, f->key, memory_figure_of(f, at));
+    tool_json_double(j, "unexplained_bytes", at->unexplained_bytes);
+    tool_json_bool(j, "is_known", at->is_known);
+    tool_json_bool(j, "huge_known", at->huge_known);
+    json_empty(j, at);
+    json_groups(j, "pinners", at->by);
+    if (m->held_by != NULL)
+        json_groups(j, "held_by", at->held_by);
+    json_map(j, at);
+    tool_json_end_object(j);
+}
+
+static void json_curve(struct tool_json *j, const struct memory_run *r) {
+    tool_json_begin_object(j, "curve");
+    for (const struct memory_figure *f = memory_point_figure; f->key != NULL;
+         f++) {
+        tool_json_begin_array(j, f->key);
+        tool_json_dense(j, true);
+        for (size_t k = 0; k < r->points; k++)
+            tool_json_u64(j, NULL, memory_figure_of(f, &r->point[k]));
+        tool_json_dense(j, false);
+        tool_json_end_array(j);
+    }
+    tool_json_end_object(j);
+}
+
+static void json_run(struct tool_json *j, const struct memory_report *m,
+                     const struct memory_run *r) {
+    tool_json_begin_object(j, NULL);
+    tool_json_string(j, "name", r->name);
+    if (r->failure != NULL) {
+        tool_json_string(j, "failure", r->failure);
+        tool_json_end_object(j);
+        return;
+    }
+    tool_json_string(j, "allocator", r->allocator);
+    tool_json_string(j, "threads", r->threads);
+    tool_json_string(j, "clock", r->clock);
+    tool_json_u64(j, "page_bytes", r->page_bytes);
+    tool_json_string(j, "residency", r->residency);
+    tool_json_begin_array(j, "missing");
+    for (size_t i = 0; i < r->missings; i++)
+        tool_json_string(j, NULL, r->missing[i]);
+    tool_json_end_array(j);
+    tool_json_string(j, "sentence", r->sentence);
+    tool_json_u64(j, "scans", r->scans);
+    tool_json_u64(j, "scan_ns", r->scan_ns);
+    tool_json_u64(j, "replay_ns", r->replay_ns);
+    json_curve(j, r);
+    tool_json_begin_array(j, "moments");
+    for (size_t i = 0; i < r->moments; i++)
+        json_moment(j, m, &r->moment[i]);
+    tool_json_end_array(j);
+    tool_json_end_object(j);
+}
+
+bool memory_print_json(const struct memory_report *m, const char *path) {
+    static struct tool_json j;
+    if (!tool_json_open(&j, path))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_string(&j, "format", "malloc-trace-memory");
+    tool_json_u64(&j, "version", 1);
+    tool_json_string(&j, "trace", m->trace);
+    tool_json_bool(&j, "has_sites", m->has_sites);
+    tool_json_bool(&j, "has_times", m->has_times);
+    tool_json_string(&j, "by", memory_by_name[m->by]);
+    if (m->held_by != NULL)
+        tool_json_string(&j, "held_by", m->held_by);
+    tool_json_u64(&j, "duration_ns", m->duration_ns);
+    tool_json_u64(&j, "operations", m->operations);
+    tool_json_begin_array(&j, "allocators");
+    for (size_t i = 0; i < m->runs; i++)
+        json_run(&j, m, &m->run[i]);
+    tool_json_end_array(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+/* --- CSV ------------------------------------------------------------------ */
+
+static void csv_moment(const struct memory_report *m,
+                       const struct memory_run *r,
+                       const struct memory_moment *at, FILE *f) {
+    const struct memory_rows *rows = &at->by[m->by];
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct memory_row *row = &rows->row[i];
+        tool_csv_put_quoted(f, r->name);
+        fputc(',', f);
+        tool_csv_put_quoted(f, at->label);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",", at->operation, at->recorded_ns);
+        tool_csv_put_quoted(f, row->label);
+        fprintf(f,
+                ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.0f,%.0f,%" PRIu64 "\n",
+                row->blocks, row->requested_bytes, row->usable_bytes,
+                row->held_bytes, row->held_huge_bytes, row->pinning_blocks);
+    }
+}
+
+bool memory_print_csv(const struct memory_report *m, const char *path) {
+    FILE *f = tool_file_stream(path);
+    if (f == NULL)
+        return false;
+    fprintf(f,
+            "allocator,moment,operation,recorded_ns,%s,blocks,requested_bytes,"
+            "usable_bytes,held_bytes,held_huge_bytes,pinning_blocks\n",
+            memory_by_name[m->by]);
+    for (size_t i = 0; i < m->runs; i++)
+        for (size_t k = 0; k < m->run[i].moments; k++)
+            csv_moment(m, &m->run[i], &m->run[i].moment[k], f);
+    return tool_file_stream_end(f, path);
+}

@@ -1,0 +1,194 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace memory: the parts of resident memory add up to what the kernel
+# counts, under all installed allocators; a planted site is named as the one that
+# holds the pages; empty pages; marks and times; each way of asking the kernel;
+# its files; wrong command lines.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$replay" "$malloc_trace"
+need_python
+
+# keep: one block of 32 bytes among 127 of pass, which are all freed. Then 4 MiB
+# in blocks of 64 KiB, freed too.
+cat >pin.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern void malloc_trace_mark(const char *text) __attribute__((weak));
+enum { GROUPS = 1500, OTHERS = 127 };
+static void *kept[GROUPS], *passing[GROUPS][OTHERS], *large[64];
+__attribute__((noinline)) static void *keep(void) {
+    void *p = malloc(32);
+    memset(p, 1, 32);
+    return p;
+}
+__attribute__((noinline)) static void *pass(void) {
+    void *p = malloc(32);
+    memset(p, 2, 32);
+    return p;
+}
+int main(void) {
+    for (int i = 0; i < GROUPS; i++) {
+        kept[i] = keep();
+        for (int k = 0; k < OTHERS; k++)
+            passing[i][k] = pass();
+    }
+    for (int i = 0; i < 64; i++)
+        memset(large[i] = malloc(65536), 3, 65536);
+    usleep(50000);
+    for (int i = 0; i < 64; i++)
+        free(large[i]);
+    for (int i = 0; i < GROUPS; i++)
+        for (int k = 0; k < OTHERS; k++)
+            free(passing[i][k]);
+    if (malloc_trace_mark != NULL)
+        malloc_trace_mark("all freed");
+    usleep(50000);
+    return kept[5] == NULL;
+}
+END
+cat >threads.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *work(void *arg) {
+    void *p[64] = {0};
+    unsigned r = (unsigned)(size_t)arg;
+    for (int i = 0; i < 20000; i++) {
+        r = r * 1103515245 + 12345;
+        free(p[r >> 16 & 63]);
+        size_t n = r >> 20 & 4095;
+        memset(p[r >> 16 & 63] = malloc(n), 1, n);
+    }
+    return NULL;
+}
+int main(void) {
+    pthread_t t[4];
+    for (size_t i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, work, (void *)(i + 1));
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    return 0;
+}
+END
+# shellcheck disable=SC2086
+$CC -g -O1 -fno-builtin -o pin pin.c 2>"$err" ||
+    skip_all "no compiler for a program"
+# shellcheck disable=SC2086
+$CC -O1 -fno-builtin -pthread -o threads threads.c 2>"$err" ||
+    skip_all "no threads"
+
+memory() { timeout 200 "$malloc_trace" memory "$@"; }
+# get PYTHON: an expression on the document d, its allocators a and the first
+# one's moments m by name.
+get() {
+    "$python" -c 'import json, sys
+d = json.load(open("j"))
+a = [x for x in d["allocators"] if "failure" not in x]
+m = {r: y for y in a[0]["moments"] for r in y["roles"]}
+print(eval(sys.argv[1]))' "$1" 2>&1
+}
+# adds_up NAME: in all moments of j, for all allocators, within 2 % or 128 KiB.
+adds_up() {
+    is "$1: parts add up to what the kernel counts" "$(get '[
+    (x["name"], y["label"], y["rss_bytes"], y["unexplained_bytes"])
+    for x in a for y in x["moments"]
+    if abs(y["unexplained_bytes"]) > max(y["rss_bytes"] / 50, 131072)
+    or not y["is_known"] or y["resident_bytes"] != sum(y[k + "_bytes"]
+    for k in ("requested", "rounding", "free", "empty", "never"))]')" "[]"
+}
+
+# --- A planted site -----------------------------------------------------------
+
+TCMALLOC_TRACE_SITES=stack record pin.lz4 ./pin || exit 99
+check "under all allocators" memory -q --all --json j --at 10ms pin.lz4
+at_least "which are some" "$(get 'len(a)')" 2
+adds_up pin
+is "all of them have an end, a mark and the time" "$(get '[x["name"] for x in a
+    if {"peak", "waste", "mark", "at", "end"} - {r for y in x["moments"]
+    for r in y["roles"]}]')" "[]"
+is "1,500 blocks live at the mark" "$(get 'sorted({y["live_blocks"] // 100
+    for x in a for y in x["moments"] if "mark" in y["roles"]})')" "[15]"
+is "keep holds most at the mark" "$(get '[x["name"] for x in a
+    for y in x["moments"] if "mark" in y["roles"]
+    and "keep" not in y["pinners"]["site"][0]["label"]]')" "[]"
+is "what is held is what is free" "$(get '[x["name"] for x in a
+    for y in x["moments"] for by in y["pinners"].values()
+    if abs(sum(r["held_bytes"] for r in by) - y["free_bytes"]) > 1000]')" "[]"
+is "the blocks are those alive, by each" "$(get '[x["name"] for x in a
+    for y in x["moments"] for by in y["pinners"].values()
+    if sum(r["blocks"] for r in by) != y["live_blocks"]]')" "[]"
+is "maps have all resident pages" "$(get '[x["name"] for x in a
+    for y in x["moments"] if sum(sum(c[2:6]) for c in y["map"])
+    * x["page_bytes"] != y["resident_bytes"]]')" "[]"
+
+check "as text" memory -a glibc --moment mark --held-by keep pin.lz4
+like "a sentence" "$out" \
+    "^glibc, .*all freed: of .* resident .* are alive; .* lie free on pages that"
+like "and the row of keep" "$out" "^ +[0-9.]+ [KM]iB +1,[0-9]+ .* keep"
+like "which was alive for some time" "$out" "^ .* (1|10) ms to (10|100) ms$"
+check "by size" memory -a glibc --moment mark --by size --top 1 pin.lz4
+like "of one size" "$out" "^ +[0-9.]+ [KM]iB +1,5[0-9]+ .* (32|40) B$"
+
+check "free bytes by stacks" memory -q -a glibc --moment mark --to folded \
+    -o f pin.lz4
+like "has the stack of keep" f "main;keep [0-9]+$"
+check "as CSV" memory -a glibc --moment mark --to csv pin.lz4
+like "with a head" "$out" "^allocator,moment,operation,recorded_ns,site,blocks,"
+like "and the row" "$out" '^"glibc","(.*, )?all freed.*keep.*",15[0-9]+,48'
+
+# --- Ways of asking the kernel --------------------------------------------------
+
+"$postprocess" -q pin.lz4 pin.p || exit 99
+for way in pagemap_scan pagemap mincore; do
+    check "$way" "$replay" -q --threads=none --memory $way.j \
+        --memory-by=$way pin.p
+    "$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+m = d["moments"][-1]
+print(*(m[k + "_bytes"] >> 18 for k in ("free", "empty", "requested")))
+assert d["residency"] in sys.argv[1]' $way.j >$way
+done
+is "by pagemap it is the same" "$(cat pagemap)" "$(cat pagemap_scan)"
+is "by mincore, too" "$(cat mincore)" "$(cat pagemap)"
+like "which lacks something" mincore.j "pagemap cannot be read: by mincore"
+check "no way at all" "$replay" -q --threads=none --memory j --memory-by=none \
+    pin.p
+like "which is said" j "nothing is known of pages"
+
+# --- Programs and threads -------------------------------------------------------
+
+record threads.lz4 ./threads || exit 99
+check "threads of their own" memory -q -a glibc -a tcmalloc-mt --json j \
+    threads.lz4
+is "run apart" "$(get '{x["threads"] for x in a}')" "{'real'}"
+adds_up threads
+check "and on one" memory -q -a tcmalloc-mt --threads none --json j threads.lz4
+adds_up "threads on one"
+check "by thread" memory -a glibc --by thread threads.lz4
+like "which names them" "$out" " hold +blocks +alive  thread$"
+like "and how sites are recorded" "$out" "no call sites: record it with"
+
+# shellcheck disable=SC2016
+check "a command" memory -q --json j -a glibc -a tcmalloc-mt -- "$python" -c '
+x = [bytes(n % 9000) for n in range(20000)]
+del x[::2]'
+adds_up "a command"
+is "has sites" "$(get 'd["has_sites"]')" True
+
+# --- Wrong command lines --------------------------------------------------------
+
+fails_with "no trace" 2 memory
+fails_with "two traces" 2 memory pin.lz4 threads.lz4
+fails_with "a wrong time" 2 memory --at soon pin.lz4
+fails_with "-o without --to" 2 memory -o x pin.lz4
+fails_with "folded stacks of two" 2 memory --to folded pin.lz4
+fails_with "an output that is the trace" 2 memory --json pin.lz4 pin.lz4
+fails_with "no such trace" 1 memory nothing.lz4
+fails_with "no trace at all" 1 memory pin.c
+fails_with "replay: --memory-at alone" 2 "$replay" --memory-at=5 pin.p
+fails_with "replay: operations out of order" 2 "$replay" --memory=j \
+    --memory-at=5,5 pin.p
+fails_with "replay: with --check" 2 "$replay" --memory=j --check pin.p
+tap_end
