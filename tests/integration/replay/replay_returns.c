@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ int main(int argc, char **argv) {
 #define PAGE ((size_t)4096)
 
 enum { ADVISED, UNMAPPED, MAPPED, WAYS };
-static unsigned long calls[WAYS], bytes[WAYS];
+static unsigned long calls[WAYS], bytes[WAYS], resident[MAPPED];
 static unsigned long mallocs, frees;
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,6 +51,22 @@ static void count(int way, size_t size) {
     __atomic_add_fetch(&calls[way], 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&bytes[way], (size + PAGE - 1) / PAGE * PAGE,
                        __ATOMIC_RELAXED);
+}
+
+/* Counts pages that are given back from AT on, before they are. */
+static void give(int way, void *at, size_t size) {
+    unsigned char present[64];
+    size_t pages = (size + PAGE - 1) / PAGE;
+    count(way, size);
+    for (size_t done = 0; done < pages; done += sizeof(present)) {
+        size_t n =
+            pages - done < sizeof(present) ? pages - done : sizeof(present);
+        if (mincore((char *)at + done * PAGE, n * PAGE, present) != 0)
+            abort();
+        for (size_t i = 0; i < n; i++)
+            __atomic_add_fetch(&resident[way], present[i] & 1 ? PAGE : 0,
+                               __ATOMIC_RELAXED);
+    }
 }
 
 /* By the instruction, without the C library. */
@@ -77,25 +94,32 @@ static void odd_ways(void) {
     char *p = map(PAGE);
     count(MAPPED, 2 * PAGE);
     p = mremap(p, PAGE, 3 * PAGE, MREMAP_MAYMOVE);
-    count(UNMAPPED, PAGE);
+    p[0] = p[2 * PAGE] = 1;
+    give(UNMAPPED, p + 2 * PAGE, PAGE);
     p = mremap(p, 3 * PAGE, 2 * PAGE, 0);
-    count(UNMAPPED, PAGE);
+    give(UNMAPPED, p, PAGE);
     if (mmap(p, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
              0) != p)
         abort();
-    count(UNMAPPED, 2 * PAGE);
+    give(UNMAPPED, p, 2 * PAGE);
     munmap(p, 2 * PAGE);
     /* Reserved addresses take nothing until they may be written. */
     p = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     count(MAPPED, 3 * PAGE);
     mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
+    p[PAGE] = 1;
     mprotect(p, PAGE, PROT_READ);
-    count(UNMAPPED, 4 * PAGE);
+    give(UNMAPPED, p, 4 * PAGE);
     munmap(p, 4 * PAGE);
     pthread_mutex_lock(&heap_lock);
     count(MAPPED, 2 * PAGE);
-    count(UNMAPPED, 2 * PAGE);
-    if (sbrk(2 * (long)PAGE) == (void *)-1 || sbrk(-2 * (long)PAGE) == NULL)
+    p = sbrk(2 * (long)PAGE);
+    if (p == (void *)-1)
+        abort();
+    p[PAGE] = 1;
+    p += -(uintptr_t)p % PAGE;
+    give(UNMAPPED, p, 2 * PAGE);
+    if (sbrk(-2 * (long)PAGE) == NULL)
         abort();
     pthread_mutex_unlock(&heap_lock);
 }
@@ -114,7 +138,7 @@ void free(void *block) {
     if (block == NULL)
         return;
     size_t *p = (size_t *)block - 2, size = p[0] + 16;
-    count(ADVISED, size);
+    give(ADVISED, p, size);
     switch (__atomic_add_fetch(&frees, 1, __ATOMIC_RELAXED) % 3) {
     case 0:
         madvise(p, size, MADV_DONTNEED);
@@ -126,7 +150,7 @@ void free(void *block) {
         raw(SYS_madvise, (long)p, (long)size, MADV_DONTNEED, 0, 0, 0);
         break;
     }
-    count(UNMAPPED, size);
+    give(UNMAPPED, p, size);
     munmap(p, size);
 }
 
@@ -168,15 +192,17 @@ static __attribute__((destructor)) void tell(void) {
     const char *name = getenv("RETURNS_OUT");
     if (name == NULL)
         return;
-    unsigned long n[2 * WAYS];
+    unsigned long n[2 * WAYS + 2] = {0};
     for (int i = 0; i < WAYS; i++) {
         n[2 * i] = calls[i];
         n[2 * i + 1] = bytes[i];
     }
+    n[2 * WAYS] = resident[ADVISED];
+    n[2 * WAYS + 1] = resident[UNMAPPED];
     FILE *out = fopen(name, "w");
     if (out == NULL)
         return;
-    for (int i = 0; i < 2 * WAYS; i++)
+    for (int i = 0; i < 2 * WAYS + 2; i++)
         fprintf(out, "%lu\n", n[i]);
     fclose(out);
 }

@@ -41,18 +41,25 @@ for mode in none real; do
             skip_all "system calls cannot be counted here"
         fi
         numbers $trace.j >$trace.told
+        for way in madvise munmap; do
+            json $trace.j ${way}_resident_bytes
+        done >>$trace.told
     done
     differences few.own many.own >own
     differences few.told many.told >told
-    check "$mode: each call, and its bytes" diff own told
-    at_least "$mode: calls of all kinds" \
-        "$(awk 'NR % 2 == 1 && $1 > 100' told | wc -l)" 3
+    check "$mode: each call, its bytes, and those resident" diff own told
+    at_least "$mode: calls of all kinds, and resident bytes of both" \
+        "$(awk '(NR % 2 == 1 || NR == 8) && $1 > 100' told | wc -l)" 5
+    at_least "$mode: of the bytes given back, not all were resident" \
+        "$(sed -n 4p told)" "$(($(sed -n 8p told) + 1))"
     at_least "$mode: not more than it made" "$(sed -n 1p many.own)" \
         "$(sed -n 1p many.told)"
 done
 LD_PRELOAD=$work/own.so "$replay" --count-returns few.p >"$out" 2>"$err"
 like "the report, given back" "$out" \
     '^given back +[0-9.]+ [KMG]iB by [0-9,]+ madvise, [0-9.]+ [KMG]iB by [0-9,]+ munmap$'
+like "the report, resident" "$out" \
+    '^of that +[0-9.]+ [KMG]iB and [0-9.]+ [KMG]iB were resident$'
 like "the report, taken" "$out" '^taken +[0-9.]+ [KMG]iB by [0-9,]+ mmap$'
 
 LD_PRELOAD=$work/own.so "$replay" --json j many.p >"$out" 2>"$err"

@@ -53,9 +53,8 @@ static bool rss_reset_peak(void) {
     return ok;
 }
 
-/* Counts the resident pages from FIRST to END. */
-static uint64_t pages_present(int pagemap, uintptr_t first, uintptr_t end) {
-    uint64_t entry[64], present = 0;
+uint64_t replay_pages_present(int pagemap, uintptr_t first, uintptr_t end) {
+    uint64_t entry[1024], present = 0;
     size_t page = tcm_os_page_size();
     while (first < end) {
         size_t n = tcm_min_u64((end - first) / page, TCM_ARRAY_SIZE(entry));
@@ -96,7 +95,7 @@ static int program_pages(struct dl_phdr_info *info, size_t size, void *bytes) {
         uintptr_t end = tcm_align_up(
             (uintptr_t)(info->dlpi_addr + h->p_vaddr + h->p_memsz), page);
         pages_read(first, in_file);
-        present += pages_present(pagemap, first, end);
+        present += replay_pages_present(pagemap, first, end);
     }
     if (pagemap >= 0)
         close(pagemap);

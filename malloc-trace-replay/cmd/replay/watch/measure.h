@@ -40,6 +40,10 @@ struct replay_rss {
 };
 
 /* Called at the start mark; OWN_BYTES of the replayer are resident. */
+/* Resident pages from address FIRST to END, by the open file pagemap of their
+   process in /proc. */
+uint64_t replay_pages_present(int pagemap, uintptr_t first, uintptr_t end);
+
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
 /* Called before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);

@@ -33,8 +33,10 @@
 #include "common/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -53,6 +55,9 @@ enum returns_way {
 
 struct returns_counts {
     uint64_t calls[RETURNS_WAYS], bytes[RETURNS_WAYS];
+    uint64_t resident[RETURNS_MMAP]; /* part of the bytes given back that was
+                                        resident before the call */
+    bool resident_unknown;
 };
 
 static struct returns {
@@ -68,7 +73,8 @@ static struct returns {
 
 struct returns_change {
     enum returns_way way;
-    uint64_t bytes;
+    uint64_t at, bytes; /* AT: address of what is given back */
+    uint64_t resident;
     uint64_t break_at; /* end of the heap after the call, as asked for */
 };
 
@@ -82,8 +88,9 @@ static void change_by(struct returns_change *c, uint64_t before,
 /* Returns how the call D changes memory; BREAK_AT: end of the heap before. */
 static struct returns_change change_of(const struct seccomp_data *d,
                                        uint64_t break_at) {
-    struct returns_change c = {RETURNS_NOT, 0, break_at};
     uint64_t page = tcm_os_page_size();
+    struct returns_change c = {
+        .way = RETURNS_NOT, .at = d->args[0], .break_at = break_at};
     switch (d->nr) {
     case SYS_madvise:
         c.way = RETURNS_MADVISE;
@@ -107,12 +114,14 @@ static struct returns_change change_of(const struct seccomp_data *d,
         break;
     case SYS_mremap:
         change_by(&c, d->args[1], d->args[2]);
+        c.at += tcm_align_up(d->args[2], page);
         break;
     case SYS_brk:
         /* 0 asks where the end is. */
         if (d->args[0] == 0 || d->args[0] == break_at)
             break;
         change_by(&c, break_at, d->args[0]);
+        c.at = tcm_align_up(d->args[0], page);
         c.break_at = d->args[0];
         break;
     default:
@@ -162,6 +171,38 @@ static bool is_filter_used(int fd) {
     return poll(&p, 1, -1) > 0 && (p.revents & POLLIN) != 0;
 }
 
+/* Counts the resident pages of what the call of thread TID gives back. *PAGEMAP
+   is opened at the first call; -1: not yet. */
+static void change_look(struct returns_change *c, uint32_t tid, int *pagemap,
+                        struct returns_counts *counts) {
+    char path[64];
+    if (c->way >= RETURNS_MMAP || counts->resident_unknown)
+        return;
+    if (*pagemap < 0) {
+        snprintf(path, sizeof(path), "/proc/%u/pagemap", tid);
+        *pagemap = open(path, O_RDONLY | O_CLOEXEC);
+        counts->resident_unknown = *pagemap < 0;
+    }
+    c->resident = replay_pages_present(*pagemap, c->at, c->at + c->bytes) *
+                  tcm_os_page_size();
+}
+
+static void counts_add(struct returns_counts *n,
+                       const struct returns_change *c) {
+    n->calls[c->way]++;
+    n->bytes[c->way] += c->bytes;
+    if (c->way < RETURNS_MMAP)
+        n->resident[c->way] += c->resident;
+}
+
+static void counts_take_back(struct returns_counts *n,
+                             const struct returns_change *c) {
+    n->calls[c->way]--;
+    n->bytes[c->way] -= c->bytes;
+    if (c->way < RETURNS_MMAP)
+        n->resident[c->way] -= c->resident;
+}
+
 /* Counts calls until the process that makes them has ended. */
 static int count_main(void *state) {
     const struct returns *r = state;
@@ -175,7 +216,7 @@ static int count_main(void *state) {
         char room[512];
     } out;
     struct returns_start start;
-    int fd = receive_filter(r->socket, &start);
+    int fd = receive_filter(r->socket, &start), pagemap = -1;
     if (fd < 0)
         return 1;
     (void)ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, RETURNS_SYNC_WAKE_UP);
@@ -188,19 +229,17 @@ static int count_main(void *state) {
             return 0;
         }
         struct returns_change c = change_of(&in.notice.data, break_at);
+        change_look(&c, in.notice.pid, &pagemap, r->shared);
         out.answer.id = in.notice.id;
         out.answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         /* The thread reads the counts as soon as it is let go on. */
-        if (c.way != RETURNS_NOT) {
-            r->shared->calls[c.way]++;
-            r->shared->bytes[c.way] += c.bytes;
-        }
+        if (c.way != RETURNS_NOT)
+            counts_add(r->shared, &c);
         if (ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &out) == 0) {
             break_at = c.break_at;
         } else if (c.way != RETURNS_NOT) {
             /* A signal came first: the call is made again. */
-            r->shared->calls[c.way]--;
-            r->shared->bytes[c.way] -= c.bytes;
+            counts_take_back(r->shared, &c);
         }
     }
 }
@@ -414,6 +453,10 @@ static void returns_print(const struct replay_watch *w, const void *state,
     fprintf(out, "%s by %s munmap\n",
             tool_text_bytes(&a, n->bytes[RETURNS_MUNMAP]),
             tool_text_count(&b, n->calls[RETURNS_MUNMAP]));
+    if (!n->resident_unknown)
+        fprintf(out, "of that           %s and %s were resident\n",
+                tool_text_bytes(&a, n->resident[RETURNS_MADVISE]),
+                tool_text_bytes(&b, n->resident[RETURNS_MUNMAP]));
     fprintf(out, "taken             %s by %s mmap\n",
             tool_text_bytes(&a, n->bytes[RETURNS_MMAP]),
             tool_text_count(&b, n->calls[RETURNS_MMAP]));
@@ -430,6 +473,11 @@ static void returns_json(const struct replay_watch *w, const void *state,
     tool_json_u64(j, "madvise_bytes", n->bytes[RETURNS_MADVISE]);
     tool_json_u64(j, "munmap_calls", n->calls[RETURNS_MUNMAP]);
     tool_json_u64(j, "munmap_bytes", n->bytes[RETURNS_MUNMAP]);
+    if (!n->resident_unknown) {
+        tool_json_u64(j, "madvise_resident_bytes",
+                      n->resident[RETURNS_MADVISE]);
+        tool_json_u64(j, "munmap_resident_bytes", n->resident[RETURNS_MUNMAP]);
+    }
     tool_json_u64(j, "mmap_calls", n->calls[RETURNS_MMAP]);
     tool_json_u64(j, "mmap_bytes", n->bytes[RETURNS_MMAP]);
 }
