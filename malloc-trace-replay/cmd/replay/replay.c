@@ -331,6 +331,7 @@ static void run_real_end(struct run *r) {
     r->time.wall_ns = real->wall_ns;
     r->time.cpu_ns = real->cpu_ns;
     r->time.system_ns = real->system_ns;
+    r->time.others_ns = 0;
     r->time.apart_ns = real->apart_ns;
     r->report.late_ns = real->late_ns;
     r->report.real = real;

@@ -152,6 +152,10 @@ static void print_time(const struct replay_report *r, FILE *out) {
     uint64_t ops = timed_ops(r);
     uint64_t wall = r->time->wall_ns, cpu = r->time->cpu_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
+/* Part of the processor time from which the report names that of the
+   allocator's own threads. */
+#define OTHERS_TOLD 100u
+
     fprintf(out, "\nprocessor time    %s, %.2f ns an operation",
             tool_text_ns(&a, cpu), per_op(cpu, ops));
     if (r->replayer_cpu_ns != 0)
@@ -165,6 +169,9 @@ static void print_time(const struct replay_report *r, FILE *out) {
             "operations/s\n",
             tool_text_ns(&a, wall), per_op(wall, ops), rate);
     if (r->result->apart_ops != 0)
+    if (r->time->others_ns > cpu / OTHERS_TOLD)
+        fprintf(out, "\nallocator threads %s of that, also between operations",
+                tool_text_ns(&a, r->time->others_ns));
         fprintf(out,
                 "apart             %s operations of prologue and epilogue, "
                 "%s\n",
@@ -408,6 +415,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
     tool_json_string(j, "allocator", r->exec->calls.name);
 
+    if (r->real == NULL)
+        tool_json_u64(j, "own_threads_cpu_ns", r->time->others_ns);
     tool_json_string(j, "threads_mode", mode_name(r));
     tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
     tool_json_string(j, "executable", f->executable);

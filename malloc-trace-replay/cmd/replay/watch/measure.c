@@ -437,8 +437,20 @@ void replay_time_batch_begin(struct replay_time *t) {
     t->in_batch = true;
     t->batch_thread = replay_cpu_thread();
     t->batch_thread_ns = tcm_clock_thread_cpu_ns();
+/* Empty batches that are timed for the processor time of the readings. */
+#define EMPTY_BATCHES 32
+
     t->batch_wall_ns = tcm_clock_ns();
+    uint64_t least = UINT64_MAX;
+    memset(t, 0, sizeof(*t));
+    for (int i = 0; i < EMPTY_BATCHES; i++) {
+        t->thread_ns = 0;
+        replay_time_batch_begin(t);
+        replay_time_batch_end(t, false);
+        least = tcm_min_u64(least, t->thread_ns);
+    }
 }
+    t->empty_ns = least;
 
 void replay_time_batch_end(struct replay_time *t, bool apart) {
     uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
@@ -452,7 +464,7 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
         return;
     }
     t->wall_ns += wall_ns;
-    t->thread_ns += thread_ns;
+    t->thread_ns += thread_ns - tcm_min_u64(t->empty_ns, thread_ns);
     t->thread = replay_cpu_add(t->thread, thread);
 }
 
@@ -485,7 +497,8 @@ void replay_time_end(struct replay_time *t) {
     t->elapsed_ns = tcm_clock_ns() - t->first_wall_ns;
     uint64_t thread = tcm_clock_thread_cpu_ns() - t->first_thread_ns;
     uint64_t process = tcm_clock_process_cpu_ns() - t->first_process_ns;
-    t->cpu_ns = t->thread_ns + (process > thread ? process - thread : 0);
+    t->others_ns = process > thread ? process - thread : 0;
+    t->cpu_ns = t->thread_ns + t->others_ns;
     struct replay_cpu others =
         replay_cpu_less(replay_cpu_less(replay_cpu_process(), t->first_process),
                         replay_cpu_less(replay_cpu_thread(), t->first_thread));

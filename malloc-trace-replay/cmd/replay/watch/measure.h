@@ -112,9 +112,12 @@ struct replay_time {
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
     bool in_batch;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of the batch */
+    uint64_t others_ns;  /* part of cpu_ns of these other threads, which may be
+                            at work beside a batch and between batches */
     uint64_t thread_ns;                      /* within batches */
     /* At the start, at the start of the batch, and within batches. */
     struct replay_cpu first_process, first_thread, batch_thread, thread;
+    uint64_t empty_ns; /* processor time of a batch without operations */
     uint64_t apart_ns; /* of prologues and epilogues, which are part of
                           elapsed_ns only */
 };
