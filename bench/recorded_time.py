@@ -12,9 +12,10 @@ the replay with a recorded clock is within 2 % of the peak of what the other
 one, and the program, have within a tenth of a second, and the largest
 difference;
 then the time of the two replays, without what measures memory in the second
-one. Memory at the start of a replay is taken off. Medians of ROUNDS (default
-1). Replays have fixed addresses (setarch), as allocators draw random numbers
-from them.
+one; and how often jemalloc's background threads ran, in the three, between the
+program's first large block and the end of that. Memory before the first
+operation is taken off. Medians of ROUNDS (default 1). Replays have fixed
+addresses (setarch), as allocators draw random numbers from them.
 """
 import argparse
 import csv
@@ -124,6 +125,19 @@ def is_there(library):
                               check=False).stderr
 
 
+def has_threads(extra):
+    return "background_thread:true" in extra.get("MALLOC_CONF", "")
+
+
+def runs_in(name):
+    """Runs of threads that a process has written; 0: it has none."""
+    try:
+        with open(name) as f:
+            return int(f.read())
+    except FileNotFoundError:
+        return 0
+
+
 def record(libs, tools, command, work):
     raw, trace = os.path.join(work, "raw"), os.path.join(work, "p")
     env = dict(os.environ, TCMALLOC_TRACE_OUTPUT=raw, LD_PRELOAD=os.path.join(
@@ -136,10 +150,18 @@ def record(libs, tools, command, work):
 
 def row_of(settings, program, kind, trace, replay, work):
     library, extra = settings
+    runs = os.path.join(work, "runs")
     env = dict(os.environ, LD_PRELOAD=library, **extra)
-    itself = watched([program, kind], env)
+    if has_threads(extra):
+        env.update(LD_PRELOAD=os.path.join(work, "runs.so") + " " + library,
+                   IDLE_RUNS=runs)
+    before = max(v for _, v in watched([program, "rest"], env))
+    itself = [(t, v - before) for t, v in watched([program, kind], env)]
+    often = [runs_in(runs)]
     paced, j, slow = replayed(replay, ["--speed=1"], trace, env, work)
+    often.append(runs_in(runs))
     clocked, j, _ = replayed(replay, ["--clock=recorded"], trace, env, work)
+    often.append(runs_in(runs))
     start = time.monotonic()
     subprocess.run([replay, "-q", "--clock=recorded", trace], env=env,
                    stderr=subprocess.DEVNULL, check=True)
@@ -151,7 +173,8 @@ def row_of(settings, program, kind, trace, replay, work):
     peak = max(v for _, v in paced)
     return ([mean_of(x, end) / 2**20 for x in (itself, paced, clocked)] +
             list(differences(clocked, paced, end, peak)) +
-            list(differences(clocked, itself, end, peak)) + [slow, fast])
+            list(differences(clocked, itself, end, peak)) + [slow, fast] +
+            often)
 
 
 def main():
@@ -170,11 +193,16 @@ def main():
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fno-builtin",
                         "-o", program, os.path.join(HERE, "idle_phases.c"),
                         "-pthread"], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fno-builtin",
+                        "-DDO_RUNS", "-fPIC", "-shared", "-o",
+                        os.path.join(work, "runs.so"),
+                        os.path.join(HERE, "idle_phases.c")], check=True)
         for kind in args.program:
             trace = record(libs, tools, [program, kind], work)
             print("\n| %s | program | speed 1 | clock | near speed 1 | at most "
-                  "| near program | at most | speed 1 | clock |" % kind)
-            print("|---|" + "---:|" * 9)
+                  "| near program | at most | speed 1 | clock "
+                  "| runs of threads |" % kind)
+            print("|---|" + "---:|" * 10)
             for name, library, extra in SETTINGS:
                 library = ours if library == "OURS" else library
                 if not is_there(library):
@@ -184,8 +212,11 @@ def main():
                         for _ in range(args.n)]
                 v = [statistics.median(x) for x in zip(*rows)]
                 print("| %s | %.1f MiB | %.1f MiB | %.1f MiB | %d of 20 "
-                      "| %.1f %% | %d of 20 | %.1f %% | %.2f s | %.2f s |" %
-                      ((name,) + tuple(v)), flush=True)
+                      "| %.1f %% | %d of 20 | %.1f %% | %.2f s | %.2f s "
+                      "| %s |" %
+                      ((name,) + tuple(v[:9]) +
+                       ("%d, %d, %d" % tuple(v[9:]) if has_threads(extra)
+                        else "",)), flush=True)
 
 
 main()
