@@ -273,6 +273,7 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
     r->undecided =
         o->threads == REPLAY_THREADS_DEFAULT && !can_switch && o->log == NULL;
     r->clock = r->rss.is_recorded = o->order.clock;
+    r->rss.is_paced = o->order.speed > 0;
     r->order = o->order;
     r->report.order = &r->order;
     x->via = &x->calls;
@@ -330,8 +331,8 @@ static void run_real_end(struct run *r) {
     r->done = real->done;
     r->time.wall_ns = real->wall_ns;
     r->time.cpu_ns = real->cpu_ns;
-    r->time.system_ns = real->system_ns;
     r->time.others_ns = 0;
+    r->time.system_ns = real->system_ns;
     r->time.apart_ns = real->apart_ns;
     r->report.late_ns = real->late_ns;
     r->report.real = real;

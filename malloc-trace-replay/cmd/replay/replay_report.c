@@ -140,6 +140,11 @@ static void print_clock(const struct replay_report *r, FILE *out) {
             "by their time\n",
             tool_text_ns(&b, r->result->recorded_ns),
             tool_text_count(&c, a.served), replay_plural(a.served));
+    if (a.call_ns != 0)
+        fprintf(out,
+                "                  %s more passed in calls that waited for "
+                "time by themselves\n",
+                tool_text_ns(&b, a.call_ns));
     if (a.stragglers != 0)
         fprintf(out,
                 "                  not waited for any longer: thread %s%s\n",
@@ -147,15 +152,15 @@ static void print_clock(const struct replay_report *r, FILE *out) {
     print_foreign(&r->foreign, out);
 }
 
+/* Part of the processor time from which the report names that of the
+   allocator's own threads. */
+#define OTHERS_TOLD 100u
+
 static void print_time(const struct replay_report *r, FILE *out) {
     struct tool_text a, b;
     uint64_t ops = timed_ops(r);
     uint64_t wall = r->time->wall_ns, cpu = r->time->cpu_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
-/* Part of the processor time from which the report names that of the
-   allocator's own threads. */
-#define OTHERS_TOLD 100u
-
     fprintf(out, "\nprocessor time    %s, %.2f ns an operation",
             tool_text_ns(&a, cpu), per_op(cpu, ops));
     if (r->replayer_cpu_ns != 0)
@@ -164,14 +169,14 @@ static void print_time(const struct replay_report *r, FILE *out) {
     fprintf(out, "\nof that           user %s, system %s",
             tool_text_ns(&a, cpu - r->time->system_ns),
             tool_text_ns(&b, r->time->system_ns));
+    if (r->time->others_ns > cpu / OTHERS_TOLD)
+        fprintf(out, "\nallocator threads %s of that, also between operations",
+                tool_text_ns(&a, r->time->others_ns));
     fprintf(out,
             "\nwall time         %s, %.2f ns an operation, %.1f M "
             "operations/s\n",
             tool_text_ns(&a, wall), per_op(wall, ops), rate);
     if (r->result->apart_ops != 0)
-    if (r->time->others_ns > cpu / OTHERS_TOLD)
-        fprintf(out, "\nallocator threads %s of that, also between operations",
-                tool_text_ns(&a, r->time->others_ns));
         fprintf(out,
                 "apart             %s operations of prologue and epilogue, "
                 "%s\n",
@@ -347,6 +352,7 @@ static void json_clock(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "clock_waits", a.waits);
     tool_json_u64(j, "clock_served", a.served);
     tool_json_u64(j, "clock_stragglers", a.stragglers);
+    tool_json_u64(j, "clock_call_ns", a.call_ns);
     /* Absent: not known. Empty: no module does. */
     if (!r->foreign.counter_unknown)
         tool_json_string(j, "clock_reads_counter", r->foreign.counter);
@@ -409,14 +415,14 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
     tool_json_u64(j, "user_ns", r->time->cpu_ns - r->time->system_ns);
     tool_json_u64(j, "system_ns", r->time->system_ns);
+    if (r->real == NULL)
+        tool_json_u64(j, "own_threads_cpu_ns", r->time->others_ns);
     tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, timed_ops(r)));
     tool_json_u64(j, "failed_allocations", r->exec->refused);
     tool_json_u64(j, "thread_switches", f->done.switches);
     tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
     tool_json_string(j, "allocator", r->exec->calls.name);
 
-    if (r->real == NULL)
-        tool_json_u64(j, "own_threads_cpu_ns", r->time->others_ns);
     tool_json_string(j, "threads_mode", mode_name(r));
     tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
     tool_json_string(j, "executable", f->executable);

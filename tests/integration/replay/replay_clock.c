@@ -3,7 +3,8 @@
  * Preloaded under replay: threads that wait for time in the way that CLOCK_WAIT
  * names, each CLOCK_EVERY_MS, until the end of the process, when their number
  * is written to CLOCK_OUT. With DO_TSC or DO_KERNEL the library's malloc reads
- * a clock of its own. With DO_PROGRAM a program that allocates, sleeps for the
+ * a clock of its own. With DO_SPIN its malloc, or a thread, waits for time as
+ * CLOCK_SPIN names. With DO_PROGRAM a program that allocates, sleeps for the
  * seconds that it is told, and allocates again. With DO_DECAY a program that
  * fills 200 MB, frees them, idles, and prints its resident memory meanwhile.
  */
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,6 +45,100 @@ void *malloc(size_t size) {
     last = (unsigned long long)ts.tv_nsec;
 #endif
     return __libc_malloc(size);
+}
+
+#elif defined(DO_SPIN)
+
+/* Time that a call waits for, and that of a round of the thread. */
+#define SPIN_NS  2000000
+#define ROUND_NS 20000000
+
+extern void *__libc_malloc(size_t size);
+static const char *kind = "";
+static unsigned long mallocs, waits, rounds, wrong;
+
+static long long now(void) {
+    static __thread long long last;
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    long long ns = ts.tv_sec * 1000000000LL + ts.tv_nsec;
+    if (ns < last)
+        __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+    last = ns;
+    return ns;
+}
+
+static void spin(long long ns) {
+    for (long long end = now() + ns; now() < end;)
+        sched_yield();
+}
+
+static void wait_once(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    struct timespec ts = {0, SPIN_NS};
+    long long from = now();
+    if (strcmp(kind, "spin") == 0) {
+        spin(SPIN_NS);
+    } else if (strcmp(kind, "sleep") == 0) {
+        while (nanosleep(&ts, &ts) != 0 && errno == EINTR)
+            ;
+    } else if (strcmp(kind, "cond") == 0) {
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_nsec += SPIN_NS;
+        ts.tv_sec += ts.tv_nsec / 1000000000;
+        ts.tv_nsec %= 1000000000;
+        pthread_mutex_lock(&mutex);
+        while (pthread_cond_timedwait(&cond, &mutex, &ts) == 0)
+            ;
+        pthread_mutex_unlock(&mutex);
+    } else {
+        return;
+    }
+    waits++;
+    if (now() - from < SPIN_NS)
+        wrong++;
+}
+
+void *malloc(size_t size) {
+    if (__atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED) % 500 == 0)
+        wait_once();
+    return __libc_malloc(size);
+}
+
+static void *spins(void *unused) {
+    struct timespec ts = {0, ROUND_NS - SPIN_NS};
+    for (;; rounds++) {
+        spin(SPIN_NS);
+        nanosleep(&ts, NULL);
+    }
+    return unused;
+}
+
+static void *polls(void *unused) {
+    for (;;) {
+        now();
+        sched_yield();
+    }
+    return unused;
+}
+
+static __attribute__((constructor)) void begin(void) {
+    pthread_t thread;
+    kind = getenv("CLOCK_SPIN") == NULL ? "" : getenv("CLOCK_SPIN");
+    if (strcmp(kind, "thread") == 0)
+        pthread_create(&thread, NULL, spins, NULL);
+    if (strcmp(kind, "poll") == 0)
+        pthread_create(&thread, NULL, polls, NULL);
+}
+
+static __attribute__((destructor)) void tell(void) {
+    const char *name = getenv("CLOCK_OUT");
+    FILE *out = name == NULL ? NULL : fopen(name, "w");
+    if (out == NULL)
+        return;
+    fprintf(out, "waits %lu\nrounds %lu\nwrong %lu\n", waits, rounds, wrong);
+    fclose(out);
 }
 
 #elif defined(DO_PROGRAM)
@@ -109,6 +205,7 @@ static pthread_cond_t cond;
 static sem_t sem;
 static unsigned word;
 static struct timespec began[2];
+static double began_uptime;
 
 static struct timespec in(clockid_t id) {
     struct timespec ts;
@@ -226,11 +323,23 @@ static double since(clockid_t id, const struct timespec *from) {
            (double)(ts.tv_nsec - from->tv_nsec) / 1e9;
 }
 
+/* Seconds, by another clock than that of the C library. */
+static double uptime(void) {
+    char text[64] = "";
+    int fd = open("/proc/uptime", O_RDONLY);
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        abort();
+    close(fd);
+    return strtod(text, NULL);
+}
+
 static __attribute__((destructor)) void tell(void) {
     const char *name = getenv("CLOCK_OUT");
+    double real_ms = (uptime() - began_uptime) * 1e3;
     FILE *out = name == NULL ? NULL : fopen(name, "w");
     if (out == NULL)
         return;
+    fprintf(out, "real_ms %.0f\n", real_ms);
     fprintf(out, "waits %lu\nwrong %lu\nbackwards %lu\ninterrupted %lu\n",
             waits, wrong, backwards, interrupted);
     fprintf(out, "realtime_ms %.0f\nmonotonic_ms %.0f\n",
@@ -256,6 +365,7 @@ static __attribute__((constructor)) void begin(void) {
     pthread_mutex_lock(&held);
     clock_gettime(CLOCK_REALTIME, &began[0]);
     clock_gettime(CLOCK_MONOTONIC, &began[1]);
+    began_uptime = uptime();
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, NULL);
     int threads = n == NULL ? 1 : atoi(n);

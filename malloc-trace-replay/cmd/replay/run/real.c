@@ -315,12 +315,9 @@ static struct replay_lane *lane_make(const struct replay_segment *s) {
 /* Joins the thread of H, which has one lane, whose end was dealt. False:
    stopped. */
 static bool host_await(struct replay_host *h) {
-    struct timespec due;
     for (;;) {
-        clock_gettime(CLOCK_REALTIME, &due);
-        uint64_t ns = (uint64_t)due.tv_nsec + MEMORY_NS;
-        due.tv_sec += (time_t)(ns / 1000000000u);
-        due.tv_nsec = (long)(ns % 1000000000u);
+        struct timespec due =
+            replay_timespec_of(tcm_clock_wall_ns() + MEMORY_NS);
         if (pthread_timedjoin_np(h->thread, NULL, &due) == 0)
             break;
         if (dealer_is_stopped())

@@ -32,20 +32,32 @@ __thread bool replay_makes_thread;
 #define CLOCKS 12
 /* Threads that are waited for after they were woken. */
 #define THREADS 256
+/* Readings of a standing clock by one thread after which the clock goes on, 16
+   for each operation between two places where it is set; and the time by which
+   each further one moves it, about as long as a reading and a yield take. */
+#define READS_AT_REST 4096u
+#define READ_NS       1000u
+/* Time by which a thread of the allocator moves the clock before it is no
+   longer waited for: it polls, and does not wait for a time. */
+#define POLL_NS 100000000u
 
 /* A thread that the allocator made, or that waited for a time. */
 struct replay_clock_thread {
     bool is_used;
-    uint32_t tid;    /* 0: not begun */
-    bool is_awake;   /* woken or made, and not seen to wait since */
-    bool was_asleep; /* blocked at the last check */
-    bool is_due;     /* its wait is over, but it has not left the wait yet */
+    uint32_t tid;     /* 0: not begun */
+    bool is_awake;    /* woken or made, and not seen to wait since */
+    bool was_asleep;  /* blocked at the last check */
+    bool is_due;      /* its wait is over, but it has not left the wait yet */
+    bool is_given_up; /* runs on and on: not waited for until it sleeps */
+    uint64_t
+        polled_ns; /* time by which it moved the clock since it was woken */
     void *(*main)(void *);
     void *arg;
 };
 
 static struct {
     uint32_t is_led;
+    uint32_t is_held;  /* led for a measurement only */
     uint32_t is_free;  /* the clock does not go in steps */
     uint64_t first_ns; /* first time that was read; 0: none */
     uint64_t line_ns;  /* time, while the clock is led */
@@ -65,6 +77,12 @@ static struct {
 
 static __thread uint64_t own_ns; /* time of the line; 0: the common one */
 static __thread struct replay_clock_thread *own_thread;
+static __thread bool leads; /* the calling thread sets the clock */
+/* Last time that the calling thread read, and how often in a row. */
+static __thread struct {
+    uint64_t ns;
+    uint32_t count;
+} reading;
 
 /* --- The line ------------------------------------------------------------- */
 
@@ -99,6 +117,28 @@ uint64_t replay_clock_now(void) {
         return real + (uint64_t)tcm_load_relaxed(&line.shift_ns);
     }
     return own_ns != 0 ? own_ns : tcm_load_acquire(&line.line_ns);
+}
+
+/* Raises the time of the line to TO. Returns by how much. */
+static uint64_t line_raise(uint64_t to) {
+    uint64_t latest = tcm_load_relaxed(&line.line_ns);
+    while (to > latest)
+        if (tcm_cas_acq_rel(&line.line_ns, &latest, to))
+            return to - latest;
+    return 0;
+}
+
+/* Lets time pass up to TO within a call of the allocator. */
+static void pass_in_call(uint64_t to) {
+    if (own_ns != 0)
+        own_ns = tcm_max_u64(own_ns, to);
+    tcm_add_relaxed(&line.account.call_ns, line_raise(to));
+}
+
+/* True if the calling thread runs operations of the trace, or sets the clock:
+   while it is in a call, nothing else moves the clock. */
+static bool is_in_call(void) {
+    return own_ns != 0 || leads;
 }
 
 bool replay_clock_covers(clockid_t id) {
@@ -148,15 +188,6 @@ clockid_t replay_clock_of(const struct timespec *at) {
     uint64_t ns = replay_timespec_ns(at);
     uint64_t real = replay_clock_now() + delta_ns(CLOCK_REALTIME);
     return ns > real / 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-}
-
-int replay_clock_tell_time(clockid_t id, struct timespec *ts) {
-    if (!replay_clock_covers(id) ||
-        (!is_led() && tcm_load_relaxed(&line.is_free) != 0 &&
-         tcm_load_relaxed(&line.shift_ns) == 0))
-        return tcm_clock_read(id, ts);
-    *ts = replay_timespec_of(replay_clock_now() + delta_ns(id));
-    return 0;
 }
 
 /* --- Threads -------------------------------------------------------------- */
@@ -228,6 +259,75 @@ static void thread_rests_locked(struct replay_clock_thread *t) {
     tcm_futex_wake(&line.rests, 1);
 }
 
+/* Notes that T was asleep, so that it is waited for when it wakes up. */
+static void thread_slept_locked(struct replay_clock_thread *t) {
+    t->is_given_up = false;
+    t->polled_ns = 0;
+}
+
+/* Reads the file NAME of thread TID in /proc. False: the thread has ended. */
+static bool thread_file(uint32_t tid, const char *name, char *text,
+                        size_t size) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
+    return tcm_io_read_file(path, text, size) > 0;
+}
+
+/* Counts a thread that is no longer waited for. */
+static void straggler_locked(struct replay_clock_thread *t) {
+    char *name = line.account.straggler;
+    if (line.account.stragglers++ == 0 &&
+        thread_file(t->tid, "comm", name, sizeof(line.account.straggler)))
+        name[strcspn(name, "\n")] = '\0';
+    t->is_given_up = true;
+    thread_rests_locked(t);
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+/* True if a thread of the allocator may move the clock, which stands until the
+   thread has come to rest. One that reads the clock for ever sees the time of
+   the operations. */
+static bool poll_is_awaited(struct replay_clock_thread *t) {
+    tcm_lock(&line.lock);
+    bool is_awaited = t->is_awake;
+    t->polled_ns += is_awaited ? READ_NS : 0;
+    if (is_awaited && t->polled_ns > POLL_NS)
+        straggler_locked(t);
+    tcm_unlock(&line.lock);
+    return is_awaited;
+}
+
+/* Time after the calling thread has read NOW again and again. */
+static TCM_NOINLINE uint64_t now_at_rest(uint64_t now) {
+    if (tcm_load_relaxed(&line.is_held) != 0 ||
+        !(is_in_call() || (own_thread != NULL && poll_is_awaited(own_thread))))
+        return now;
+    pass_in_call(now + READ_NS);
+    return replay_clock_now();
+}
+
+/* Time of the line for a caller outside of this program. It never goes back for
+   a thread, also where the clock begins to be led. */
+static uint64_t read_line(void) {
+    uint64_t now = tcm_max_u64(replay_clock_now(), reading.ns);
+    if (now != reading.ns)
+        reading.count = 0;
+    else if (is_led() && ++reading.count > READS_AT_REST)
+        now = now_at_rest(now);
+    reading.ns = now;
+    return now;
+}
+
+int replay_clock_tell_time(clockid_t id, struct timespec *ts) {
+    if (!replay_clock_covers(id) ||
+        (!is_led() && tcm_load_relaxed(&line.is_free) != 0 &&
+         tcm_load_relaxed(&line.shift_ns) == 0))
+        return tcm_clock_read(id, ts);
+    *ts = replay_timespec_of(read_line() + delta_ns(id));
+    return 0;
+}
+
 /* --- Waits ---------------------------------------------------------------- */
 
 static void find_soonest_locked(void) {
@@ -242,8 +342,14 @@ void replay_wait_begin(struct replay_wait *w, uint64_t deadline_ns,
                        void (*wake)(void *object), void *object) {
     *w = (struct replay_wait){
         .deadline_ns = deadline_ns, .wake = wake, .object = object};
+    reading.count = 0;
+    if (is_led() && is_in_call()) {
+        w->from_ns = replay_clock_now();
+        w->real_from_ns = tcm_clock_ns();
+    }
     tcm_lock(&line.lock);
-    w->thread = thread_locked();
+    if (w->real_from_ns == 0)
+        w->thread = thread_locked();
     w->next = line.waits;
     if (w->next != NULL)
         w->next->before = w;
@@ -255,7 +361,47 @@ void replay_wait_begin(struct replay_wait *w, uint64_t deadline_ns,
         if (w->thread != NULL && w->thread->is_awake)
             thread_rests_locked(w->thread);
     }
+    if (w->thread != NULL)
+        thread_slept_locked(w->thread);
     tcm_unlock(&line.lock);
+}
+
+static void wake_locked(struct replay_wait *w) {
+    line.account.served++;
+    if (w->thread != NULL) {
+        w->thread->is_awake = w->thread->is_due = true;
+        w->thread->was_asleep = false;
+        thread_slept_locked(w->thread);
+    }
+    tcm_store_release(&w->due, 1u);
+    if (w->wake != NULL)
+        w->wake(w->object);
+}
+
+/* Wakes the waits that are over. */
+static void wake_due_locked(void) {
+    for (struct replay_wait *w = line.waits; w != NULL; w = w->next)
+        if (!w->due && w->deadline_ns <= line.line_ns)
+            wake_locked(w);
+    find_soonest_locked();
+}
+
+/* Lets as much time pass as W, a wait within an operation, has really taken. */
+static void pass_while_waiting(const struct replay_wait *w) {
+    uint64_t to = w->from_ns + (tcm_clock_ns() - w->real_from_ns);
+    pass_in_call(tcm_min_u64(to, w->deadline_ns));
+    if (tcm_load_relaxed(&line.soonest) > tcm_load_relaxed(&line.line_ns))
+        return;
+    tcm_lock(&line.lock);
+    wake_due_locked();
+    tcm_unlock(&line.lock);
+}
+
+bool replay_wait_is_over(const struct replay_wait *w) {
+    if (w->real_from_ns != 0)
+        pass_while_waiting(w);
+    return tcm_load_acquire(&w->due) != 0 ||
+           replay_clock_now() >= w->deadline_ns;
 }
 
 void replay_wait_end(void *wait) {
@@ -272,21 +418,20 @@ void replay_wait_end(void *wait) {
     if (w->thread != NULL)
         w->thread->is_due = false;
     tcm_unlock(&line.lock);
-}
-
-bool replay_wait_is_over(const struct replay_wait *w) {
-    return tcm_load_acquire(&w->due) != 0 ||
-           replay_clock_now() >= w->deadline_ns;
+    /* The line may be ahead of the calling thread's own time. */
+    if (w->real_from_ns != 0 && w->due)
+        pass_in_call(w->deadline_ns);
 }
 
 uint64_t replay_wait_slice_ns(const struct replay_wait *w, uint64_t *slice) {
     uint64_t ns = *slice;
     *slice = tcm_min_u64(ns * 2, SLICE_MOST_NS);
-    if (!is_led()) {
-        uint64_t now = replay_clock_now();
-        ns = w->deadline_ns > now ? tcm_min_u64(ns, w->deadline_ns - now) : 0;
-    }
-    return ns;
+    uint64_t now = replay_clock_now(), end = w->deadline_ns;
+    if (w->real_from_ns != 0)
+        end = tcm_min_u64(end, tcm_load_relaxed(&line.soonest));
+    else if (is_led() && tcm_load_relaxed(&line.is_held) == 0)
+        return ns;
+    return end > now ? tcm_min_u64(ns, end - now) : 0;
 }
 
 static void wake_word(void *word) {
@@ -315,26 +460,7 @@ int replay_clock_sleep_until(uint64_t deadline_ns) {
     return error;
 }
 
-static void wake_locked(struct replay_wait *w) {
-    line.account.served++;
-    if (w->thread != NULL) {
-        w->thread->is_awake = w->thread->is_due = true;
-        w->thread->was_asleep = false;
-    }
-    tcm_store_release(&w->due, 1u);
-    if (w->wake != NULL)
-        w->wake(w->object);
-}
-
 /* --- Leading the clock ---------------------------------------------------- */
-
-/* Reads the file NAME of thread TID in /proc. False: the thread has ended. */
-static bool thread_file(uint32_t tid, const char *name, char *text,
-                        size_t size) {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/self/task/%u/%s", tid, name);
-    return tcm_io_read_file(path, text, size) > 0;
-}
 
 /* State letter of thread TID; 0: it has ended. */
 static char thread_state(uint32_t tid) {
@@ -359,15 +485,6 @@ static bool thread_is_held(uint32_t tid) {
         if (of == number[i])
             return true;
     return false;
-}
-
-/* Counts a thread that is no longer waited for. */
-static void straggler_locked(struct replay_clock_thread *t) {
-    char *name = line.account.straggler;
-    if (line.account.stragglers++ == 0 &&
-        thread_file(t->tid, "comm", name, sizeof(line.account.straggler)))
-        name[strcspn(name, "\n")] = '\0';
-    t->is_awake = false;
 }
 
 /* Checks the threads that are awake: a thread that has ended, or is blocked
@@ -457,7 +574,10 @@ void replay_clock_settle(void) {
             thread_gone_locked(t);
             continue;
         }
-        t->is_awake = state != 'S' || thread_is_held(t->tid);
+        bool runs = state != 'S' || thread_is_held(t->tid);
+        if (!runs)
+            thread_slept_locked(t);
+        t->is_awake = runs && !t->is_given_up;
         t->was_asleep = false;
     }
     tcm_unlock(&line.lock);
@@ -474,12 +594,8 @@ static bool serve_next(uint64_t to) {
         tcm_unlock(&line.lock);
         return false;
     }
-    if (at > line.line_ns)
-        tcm_store_release(&line.line_ns, at);
-    for (struct replay_wait *w = line.waits; w != NULL; w = w->next)
-        if (!w->due && w->deadline_ns <= line.line_ns)
-            wake_locked(w);
-    find_soonest_locked();
+    (void)line_raise(at);
+    wake_due_locked();
     tcm_unlock(&line.lock);
     await_rest();
     return true;
@@ -498,6 +614,7 @@ void replay_clock_lead(void) {
     for (clockid_t id = 0; id < CLOCKS; id++)
         if (replay_clock_covers(id))
             (void)delta_ns(id);
+    leads = true;
     line.start_ns = now;
     tcm_store_relaxed(&line.line_ns, now);
     tcm_store_relaxed(&line.is_free, 1u);
@@ -505,21 +622,23 @@ void replay_clock_lead(void) {
 }
 
 void replay_clock_advance(uint64_t ns) {
-    uint64_t to = line.start_ns + ns;
+    /* A call may have moved the clock beyond the time of its operation. */
+    uint64_t to =
+        tcm_max_u64(line.start_ns + ns, tcm_load_relaxed(&line.line_ns));
     TCM_ASSERT(is_led());
+    leads = true;
     own_ns = 0;
+    reading.count = 0;
     while (tcm_load_relaxed(&line.soonest) <= to && serve_next(to))
         ;
-    if (to > tcm_load_relaxed(&line.line_ns))
-        tcm_store_release(&line.line_ns, to);
+    (void)line_raise(to);
 }
 
 void replay_clock_advance_thread(uint64_t ns) {
     uint64_t to = line.start_ns + ns;
-    uint64_t latest = tcm_load_relaxed(&line.line_ns);
     own_ns = tcm_max_u64(own_ns, to);
-    while (to > latest && !tcm_cas_acq_rel(&line.line_ns, &latest, to))
-        ;
+    reading.count = 0;
+    (void)line_raise(to);
 }
 
 uint64_t replay_clock_next_deadline(void) {
@@ -536,6 +655,21 @@ void replay_clock_release(void) {
     tcm_store_relaxed(&line.shift_ns,
                       (int64_t)(now - replay_clock_real_ns(CLOCK_MONOTONIC)));
     tcm_store_release(&line.is_led, 0u);
+    tcm_store_relaxed(&line.is_held, 0u);
+}
+
+void replay_clock_hold(void) {
+    if (is_led() || !replay_clock_is_supported())
+        return;
+    TCM_ASSERT(tcm_load_relaxed(&line.is_free) != 0);
+    tcm_store_relaxed(&line.line_ns, replay_clock_now());
+    tcm_store_relaxed(&line.is_held, 1u);
+    tcm_store_release(&line.is_led, 1u);
+}
+
+void replay_clock_resume(void) {
+    if (tcm_load_relaxed(&line.is_held) != 0)
+        replay_clock_release();
 }
 
 void replay_clock_tell(struct replay_clock_account *account) {

@@ -17,13 +17,19 @@
  * that thread waits again, is blocked elsewhere, or has ended. So a background
  * thread of the allocator runs as often as it did in recorded time.
  *
+ * A call that waits for time by itself would never end while the clock stands.
+ * So a wait within an operation takes its real time, by which the clock goes on
+ * meanwhile; and after some thousand readings of one time by one thread each
+ * further one moves the clock.
+ *
  * Invariants: no function here allocates. A led clock never goes back for any
  * thread.
  * Threads: any may read and wait. replay_clock_lead, _advance and _release are
  * called by one thread at a time, outside of the allocator.
- *   line     written by the thread that leads, and, with recorded threads on
- *            threads of their own, raised by each (release); read by any
- *            (acquire): a thread that sees a time sees the wakes for it
+ *   line     raised by the thread that leads, by each thread that runs
+ *            operations, and by threads that wait for time in a call (release);
+ *            read by any (acquire): a thread that sees a time sees the wakes
+ *            for it
  *   waits    the list of registered waits, under `lock`; an entry lies on the
  *            stack of the thread that waits
  *   due      of a wait: set under `lock` (release) before the thread is woken
@@ -51,6 +57,7 @@ struct replay_clock_account {
     uint64_t served;     /* waits among them that ended by their deadline */
     uint64_t stragglers; /* woken threads that did not wait again in time */
     char straggler[16];  /* thread name of the first of them */
+    uint64_t call_ns;    /* time that passed within calls */
 };
 
 /* Recorded time of the operation OFFSET words behind the first one of a part of
@@ -92,6 +99,11 @@ void replay_clock_advance_thread(uint64_t ns);
 uint64_t replay_clock_next_deadline(void);
 /* Lets the clock run free again, from where it stands. */
 void replay_clock_release(void);
+
+/* Stop a clock that runs free, and let it go on from where it stood: memory is
+   measured meanwhile. No effect on a clock that is led. */
+void replay_clock_hold(void);
+void replay_clock_resume(void);
 
 void replay_clock_tell(struct replay_clock_account *account);
 
@@ -145,6 +157,8 @@ clockid_t replay_clock_of(const struct timespec *at);
 struct replay_wait {
     struct replay_wait *next, *before;
     uint64_t deadline_ns; /* time of the line */
+    /* Within an operation: time of the line and real time when it began. */
+    uint64_t from_ns, real_from_ns;
     uint32_t due;
     void (*wake)(void *object);
     void *object;

@@ -6,8 +6,10 @@
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_file.h"
+#include "base/linux/os_thread.h"
 #include "cmd/replay/feed/memory_room.h"
 #include "cmd/replay/run/exec.h"
+#include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/watch/observer.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -139,8 +141,20 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->peak_bytes = m->start_bytes;
 }
 
+void replay_rss_look_begin(struct replay_rss *m) {
+    m->look_since_ns = tcm_clock_ns();
+    if (m->is_paced)
+        replay_clock_hold();
+}
+
+void replay_rss_look_end(struct replay_rss *m) {
+    if (m->is_paced)
+        replay_clock_resume();
+    m->look_ns += tcm_clock_ns() - m->look_since_ns;
+}
+
 void replay_rss_before_own(struct replay_rss *m) {
-    m->own_since_ns = tcm_clock_ns();
+    replay_rss_look_begin(m);
     if (m->peak_known)
         note_peak(m, without_own(m, rss_peak()));
 }
@@ -149,7 +163,7 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
     if (m->peak_known)
         rss_reset_peak();
-    m->look_ns += tcm_clock_ns() - m->own_since_ns;
+    replay_rss_look_end(m);
 }
 
 void replay_rss_after_observer(struct replay_rss *m, uint64_t bytes) {
@@ -235,10 +249,10 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 }
 
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
-    uint64_t since_ns = tcm_clock_ns();
+    replay_rss_look_begin(m);
     m->live_bytes = live_bytes;
     replay_rss_read(m, &m->at_live_bytes, &m->at_live_huge_bytes);
-    m->look_ns += tcm_clock_ns() - since_ns;
+    replay_rss_look_end(m);
     /* This is exact, unlike the kernel's own peak. */
     note_peak(m, m->at_live_bytes);
 }
@@ -423,8 +437,20 @@ uint64_t replay_cpu_system_ns(uint64_t cpu_ns, struct replay_cpu parts) {
                : (uint64_t)((double)cpu_ns * (double)parts.system_ns / all);
 }
 
+/* Empty batches that are timed for the processor time of the readings. */
+#define EMPTY_BATCHES 32
+
 void replay_time_start(struct replay_time *t) {
+    uint64_t least = UINT64_MAX;
     memset(t, 0, sizeof(*t));
+    for (int i = 0; i < EMPTY_BATCHES; i++) {
+        t->thread_ns = 0;
+        replay_time_batch_begin(t);
+        replay_time_batch_end(t, false);
+        least = tcm_min_u64(least, t->thread_ns);
+    }
+    memset(t, 0, sizeof(*t));
+    t->empty_ns = least;
     t->first_process = replay_cpu_process();
     t->first_thread = replay_cpu_thread();
     t->first_process_ns = tcm_clock_process_cpu_ns();
@@ -437,20 +463,8 @@ void replay_time_batch_begin(struct replay_time *t) {
     t->in_batch = true;
     t->batch_thread = replay_cpu_thread();
     t->batch_thread_ns = tcm_clock_thread_cpu_ns();
-/* Empty batches that are timed for the processor time of the readings. */
-#define EMPTY_BATCHES 32
-
     t->batch_wall_ns = tcm_clock_ns();
-    uint64_t least = UINT64_MAX;
-    memset(t, 0, sizeof(*t));
-    for (int i = 0; i < EMPTY_BATCHES; i++) {
-        t->thread_ns = 0;
-        replay_time_batch_begin(t);
-        replay_time_batch_end(t, false);
-        least = tcm_min_u64(least, t->thread_ns);
-    }
 }
-    t->empty_ns = least;
 
 void replay_time_batch_end(struct replay_time *t, bool apart) {
     uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
@@ -472,10 +486,9 @@ void replay_sleep_until(uint64_t ns, struct replay_rss *m) {
     /* A different thread may get the signal. */
     for (uint64_t now = tcm_clock_ns(); now < ns && !tool_stop_requested();
          now = tcm_clock_ns()) {
-        uint64_t until = tcm_min_u64(ns, now + 10000000);
-        struct timespec ts = {(time_t)(until / 1000000000u),
-                              (long)(until % 1000000000u)};
-        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+        /* The C library's functions go by the allocator's clock. */
+        static uint32_t never;
+        tcm_futex_wait(&never, 0, tcm_min_u64(ns - now, 10000000));
         replay_rss_to(m);
     }
 }

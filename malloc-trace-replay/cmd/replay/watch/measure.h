@@ -36,15 +36,20 @@ struct replay_rss {
     uint64_t own_huge_bytes; /* the replayer's bytes in huge pages */
     /* Time that measurements and growth of the replayer's tables took. The pace
        stands still meanwhile: all that follows is due later by as much. */
-    uint64_t look_ns, own_since_ns;
+    uint64_t look_ns, look_since_ns;
+    bool is_paced; /* the allocator's clock stands still meanwhile, too */
 };
 
-/* Called at the start mark; OWN_BYTES of the replayer are resident. */
 /* Resident pages from address FIRST to END, by the open file pagemap of their
    process in /proc. */
 uint64_t replay_pages_present(int pagemap, uintptr_t first, uintptr_t end);
 
+/* Called at the start mark; OWN_BYTES of the replayer are resident. */
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
+/* Begin and end of a measurement that takes long, or of growth of the
+   replayer's tables. */
+void replay_rss_look_begin(struct replay_rss *m);
+void replay_rss_look_end(struct replay_rss *m);
 /* Called before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
@@ -107,17 +112,17 @@ struct replay_time {
     uint64_t wall_ns;    /* within batches */
     uint64_t cpu_ns;     /* of this thread within batches, and of the other
                             threads of the process between the marks */
+    uint64_t others_ns;  /* part of cpu_ns of these other threads, which may be
+                            at work beside a batch and between batches */
     uint64_t system_ns;  /* part of cpu_ns in the kernel */
     uint64_t elapsed_ns; /* between the marks, with waits for operations */
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
+    uint64_t empty_ns; /* processor time of a batch without operations */
     bool in_batch;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of the batch */
-    uint64_t others_ns;  /* part of cpu_ns of these other threads, which may be
-                            at work beside a batch and between batches */
     uint64_t thread_ns;                      /* within batches */
     /* At the start, at the start of the batch, and within batches. */
     struct replay_cpu first_process, first_thread, batch_thread, thread;
-    uint64_t empty_ns; /* processor time of a batch without operations */
     uint64_t apart_ns; /* of prologues and epilogues, which are part of
                           elapsed_ns only */
 };

@@ -5,8 +5,7 @@
  * are too many, every other one is dropped, and later ones are twice as far
  * apart.
  *
- * Where operations have times, measurements take a tenth of the time at most,
- * as time goes on for the allocator while the pace stands still.
+ * Where operations have times, measurements take half of the time at most.
  *
  * Invariants: a measurement allocates nothing, and is not timed.
  */
@@ -50,7 +49,7 @@ static const struct {
 
 /* Time between two measurements, as a multiple of the time that the last one
    took, where operations have times. */
-#define PACED_SHARE 9u
+#define PACED_SHARE 1u
 
 /* Up to this number of samples of the recorded run, each is a moment. */
 #define SAMPLES_MOST (MOMENTS / 4)
@@ -154,6 +153,7 @@ static void timeline_moment(struct replay_watch *w, void *state,
         if (!timeline_wants(w, t, b))
             return;
     }
+    replay_rss_look_begin(w->rss);
     TCM_ASSERT(t->count < MOMENTS);
     uint64_t faults = faults_now();
     if (t->count == 0)
@@ -181,8 +181,8 @@ static void timeline_moment(struct replay_watch *w, void *state,
             t->has_places = true;
         }
     }
+    replay_rss_look_end(w->rss);
     uint64_t now = tcm_clock_ns();
-    w->rss->look_ns += now - since_ns;
     t->next_ns = now + PACED_SHARE * (now - since_ns);
 }
 
