@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recordings of a command and of the processes that it made, in a folder of
- * their own: one for each program that a process ran.
+ * Recordings that belong together: those of a command and of the processes that
+ * it made, in a folder of their own; and those of the programs that one process
+ * ran one after the other, by exec, under a name with numbers behind it.
  *
  * Threads: none shared.
  */
@@ -13,9 +14,13 @@
 #include <limits.h>
 
 struct open_recording {
-    char *path;       /* the spool may be all that is left of it */
-    char name[300];   /* EXECUTABLE.PID */
-    uint64_t events;  /* 0: not counted */
+    char *path;     /* the spool may be all that is left of it */
+    char name[300]; /* EXECUTABLE.PID */
+    bool counted;   /* EVENTS and CLEAN_END are known */
+    bool clean_end; /* the recording came to an end before its process, or its
+                         program, did */
+    uint64_t events;
+    uint64_t stored;  /* bytes of its files; 0: not known */
     uint32_t pid;     /* 0: not known */
     uint64_t wall_ns; /* CLOCK_REALTIME at its start */
 };
@@ -49,5 +54,20 @@ void open_recordings_pass_shells(struct open_recordings *all);
 void open_recordings_warn(const struct open_recordings *all, size_t from,
                           const char *used_for, const char *hint);
 void open_recordings_free(struct open_recordings *all);
+
+/*
+ * Chooses the recording that a user means by NAME. Where a wrapper, such as a
+ * shim, env or a shell, ran another program in its place, the recorder left
+ * NAME, NAME.1, NAME.2 and so on. The one with most events is chosen, with a
+ * warning that names it and the others; it has most stored bytes if they are
+ * too large to be counted. A recording belongs to NAME if the traces say that
+ * it is of the same process and later, and NAME has no end of its own; another
+ * one is never chosen, but a warning names it if it may be of the same run.
+ * NAME.0, if there is no such file, stands for NAME itself.
+ *
+ * Returns NAME, or the chosen name in ROOM. NAME may be anything that a trace
+ * is read from, and is only opened if it is a file or not there.
+ */
+const char *open_recordings_choose(const char *name, char room[PATH_MAX]);
 
 #endif

@@ -237,19 +237,9 @@ static bool has_raw_beside(const char *name) {
     return false;
 }
 
-/* Tells whether NAME has the header of a raw trace, perhaps behind a damaged
-   beginning, or in its spool. */
-static bool finds_header(const char *name) {
-    struct tool_raw *raw = tool_raw_open(name);
-    struct mtf_item item = {.kind = MTF_ITEM_DAMAGE};
-    while (raw != NULL && item.kind == MTF_ITEM_DAMAGE)
-        tool_raw_next(raw, &item);
-    tool_raw_close(raw);
-    return item.kind == MTF_ITEM_HEADER;
-}
-
 /* Tells whether IN, the input of NAME, is a raw trace. */
 static bool is_raw(struct tool_input *in, const char *name) {
+    struct mtf_raw_info info;
     uint8_t first[8];
     size_t n = tool_input_peek(in, first);
     if (n == sizeof(first))
@@ -258,7 +248,7 @@ static bool is_raw(struct tool_input *in, const char *name) {
     if (!tool_input_is_file(in) || tool_ops_is_processed(in, name))
         return false;
     return (tool_input_is_compressed(in) || has_raw_beside(name)) &&
-           finds_header(name);
+           tool_raw_read_header(name, &info);
 }
 
 bool trace_open(struct trace *t, const char *name,

@@ -664,6 +664,18 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
     note_item(t, item);
 }
 
+bool tool_raw_read_header(const char *name, struct mtf_raw_info *info) {
+    struct tool_raw *raw = tool_raw_open(name);
+    struct mtf_item item = {.kind = MTF_ITEM_DAMAGE};
+    while (raw != NULL && item.kind == MTF_ITEM_DAMAGE)
+        tool_raw_next(raw, &item);
+    bool found = item.kind == MTF_ITEM_HEADER;
+    if (found)
+        *info = *item.info;
+    tool_raw_close(raw);
+    return found;
+}
+
 /* --- Properties of the trace ---------------------------------------------- */
 
 const char *tool_raw_item_text(struct tool_raw *t,

@@ -50,6 +50,9 @@ struct tool_raw *tool_raw_follow(struct tool_input *in, const char *name,
 /* Tells whether NAME can be opened and read again: a file, its spool or its
    parts. */
 bool tool_raw_is_file(const char *name);
+/* Reads the header of the raw trace NAME, perhaps behind a damaged beginning,
+   or in its spool. False: it has none, or is no raw trace. */
+bool tool_raw_read_header(const char *name, struct mtf_raw_info *info);
 /* Like tool_raw_open, for an input of which no byte was read yet (peeking is
    fine), which then belongs to the trace. NAME: as given to tool_input_open. */
 struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);

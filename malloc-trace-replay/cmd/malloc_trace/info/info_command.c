@@ -9,6 +9,7 @@
 #include "common/opts.h"
 #include "formats/format_import.h"
 #include "model/info.h"
+#include "open/recordings.h"
 #include "trace/ops.h"
 
 #include <errno.h>
@@ -22,6 +23,8 @@ struct request {
     bool all;
     bool course;          /* memory over time is wanted */
     const char *timeline; /* as a file; NULL: as lines */
+    const char *chosen;   /* of the recordings under a single name; or NULL */
+    char chosen_room[PATH_MAX];
 };
 
 static void read_file(struct info_file *f, const char *name, bool course) {
@@ -91,10 +94,11 @@ static int check_outputs(const struct request *r, const struct tool_opts *o) {
         return tool_usage_error("--timeline=%s: it is a trace, which is not "
                                 "replaced",
                                 r->timeline);
-    return tool_files_collide(outs, n, (const char *const *)o->operand,
-                              o->operand_count)
-               ? TOOL_USAGE
-               : TOOL_OK;
+    bool collides = tool_files_collide(outs, n, (const char *const *)o->operand,
+                                       o->operand_count);
+    if (!collides && r->chosen != NULL)
+        collides = tool_files_collide(outs, n, &r->chosen, 1);
+    return collides ? TOOL_USAGE : TOOL_OK;
 }
 
 /* Writes and prints what R asks for of the COUNT files. Returns the exit
@@ -123,7 +127,7 @@ static int tell(const struct request *r, struct info_file *files, int count) {
 }
 
 int cmd_info(int argc, char **argv) {
-    struct request r = {.json = NULL};
+    static struct request r;
     const struct tool_opt opts[] = {
         {.value = "FILE",
          .help = "a raw or processed trace, or one of a format that "
@@ -163,6 +167,8 @@ int cmd_info(int argc, char **argv) {
         return o.status;
     if (o.operand_count == 0)
         return tool_usage_error("no FILE given");
+    if (o.operand_count == 1)
+        r.chosen = open_recordings_choose(o.operand[0], r.chosen_room);
     int status = check_outputs(&r, &o);
     if (status != TOOL_OK)
         return status;
@@ -172,7 +178,8 @@ int cmd_info(int argc, char **argv) {
         return TOOL_FAILED;
     }
     for (int i = 0; i < o.operand_count; i++)
-        read_file(&files[i], o.operand[i], r.course);
+        read_file(&files[i], r.chosen != NULL ? r.chosen : o.operand[i],
+                  r.course);
     status = tell(&r, files, o.operand_count);
     for (int i = 0; i < o.operand_count; i++) {
         free(files[i].course);

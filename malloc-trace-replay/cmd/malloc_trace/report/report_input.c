@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/report/report_input.h"
 
 #include "common/main.h"
+#include "open/recordings.h"
 
 void report_input_init(struct report_input *in) {
     in->skip.match = in->match;
@@ -27,6 +28,11 @@ int report_input_take(struct report_input *in, const struct tool_opts *o) {
         return tool_usage_error("--skip and --no-skip exclude each other");
     in->traces = (const char *const *)o->operand;
     in->count = (size_t)o->operand_count;
+    if (in->count == 1) {
+        in->named = in->traces[0];
+        in->chosen = open_recordings_choose(in->named, in->chosen_room);
+        in->traces = &in->chosen;
+    }
     int status = TOOL_OK;
     while (status == TOOL_OK && in->skip.count < in->skips.count) {
         size_t i = in->skip.count;

@@ -13,11 +13,16 @@
 #include "cmd/malloc_trace/report/report_tally.h"
 #include "common/opts.h"
 
+#include <limits.h>
+
 enum { REPORT_INPUT_LIST = 64 }; /* values of an option, at most */
 
 struct report_input {
     const char *const *traces;
     size_t count;
+    const char *named;  /* TRACE as it was given, if there is one; or NULL */
+    const char *chosen; /* of the recordings under that name */
+    char chosen_room[PATH_MAX];
     const char *modules; /* folder, or NULL */
     struct report_skip skip;
     struct report_suppressions suppressions;
@@ -57,8 +62,9 @@ struct report_input {
 int report_input_compile(const char *option, const char *text, regex_t *match);
 /* Makes IN, all zero, ready for its options. */
 void report_input_init(struct report_input *in);
-/* Takes the operands of O as traces, and the values of the options. Returns
-   TOOL_OK, or another enum tool_status after a message. */
+/* Takes the operands of O as traces, a single one as open_recordings_choose
+   does, and the values of the options. Returns TOOL_OK, or another enum
+   tool_status after a message. IN must not move from then on. */
 int report_input_take(struct report_input *in, const struct tool_opts *o);
 /* Adds the traces to T. False: like report_tally_read. */
 bool report_input_read(const struct report_input *in, struct report_tallies *t);

@@ -9,6 +9,7 @@
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "open/recordings.h"
 #include "open/trace_open.h"
 #include "trace/ops.h"
 #include "trace/trace_check.h"
@@ -16,6 +17,7 @@
 #include "traceformat/site_codec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -482,8 +484,12 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
 void replay_feed(struct replay_ring *ring, char *const *name, int count,
                  enum replay_touch touch, const struct replay_order *order) {
     static struct feeder f;
+    static char recording[PATH_MAX];
+    static char *one[] = {recording};
     struct replay_order chosen = *order;
     f.result = &ring->result;
+    if (count == 1 && open_recordings_choose(name[0], recording) == recording)
+        name = one;
     tool_progress_init(&f.progress);
     if (ring->undecided)
         choose_threads(&f, name, count, ring, &chosen);
