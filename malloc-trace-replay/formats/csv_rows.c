@@ -105,7 +105,7 @@ static void minimalloc_put(void *state, struct format_out *out,
     if (e->old == 0)
         return;
     if (p->old_size == 0) {
-        out->left_out++; /* MiniMalloc takes no empty blocks */
+        out->left[FORMAT_LEFT_EMPTY]++; /* MiniMalloc takes none */
         return;
     }
     format_out_u64(out, e->old);

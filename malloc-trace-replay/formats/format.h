@@ -181,7 +181,7 @@ struct format_type {
     enum format_ids ids;
 
     /* Writes one event. An event that the format cannot hold is counted in
-       OUT->left_out. NULL: this format is only read. */
+       OUT->left. NULL: this format is only read. */
     void (*put)(void *state, struct format_out *out,
                 const struct format_put *event);
     /* Called before the first event, and after the last one. May be NULL. */

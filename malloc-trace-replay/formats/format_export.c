@@ -57,6 +57,31 @@ void format_out_bytes(struct format_out *o, const void *data, size_t n) {
     }
 }
 
+void format_out_left(struct format_out *o, const struct format_event *e) {
+    enum format_left kind = FORMAT_LEFT_OTHER;
+    switch (e->kind) {
+    case FORMAT_SWITCH:
+    case FORMAT_TIME:
+    case FORMAT_THREAD_START:
+    case FORMAT_THREAD_END:
+        return;
+    case FORMAT_SAMPLE:
+        kind = FORMAT_LEFT_SAMPLES;
+        break;
+    case FORMAT_PRESENT:
+        kind = FORMAT_LEFT_PRESENT;
+        break;
+    case FORMAT_PLAIN:
+        kind = FORMAT_LEFT_NOTES;
+        break;
+    default:
+        if ((e->flags & FORMAT_FAILED) != 0)
+            kind = FORMAT_LEFT_FAILED;
+        break;
+    }
+    o->left[kind]++;
+}
+
 /* --- Operations ----------------------------------------------------------- */
 
 /* Slot number SLOT; NULL: out of memory. */
@@ -163,7 +188,8 @@ static void make_bytes_record(struct export *x, const struct mtf_op *op,
             e->kind = FORMAT_PLAIN;
             e->op = op->kind;
         } else {
-            x->out->left_out++; /* an unknown kind */
+            bool site = op->kind == MTF_OP_SITE || op->kind == MTF_OP_SITE_DEF;
+            x->out->left[site ? FORMAT_LEFT_SITES : FORMAT_LEFT_OTHER]++;
         }
         return;
     }

@@ -22,13 +22,25 @@
 #define FORMAT_OUT_ROOM  ((size_t)256)
 #define FORMAT_OUT_BYTES ((size_t)64 << 10)
 
+/* Kinds of records that a format may have no place for. */
+enum format_left {
+    FORMAT_LEFT_FAILED, /* calls that failed */
+    FORMAT_LEFT_EMPTY,  /* blocks of no bytes */
+    FORMAT_LEFT_SITES,
+    FORMAT_LEFT_SAMPLES,
+    FORMAT_LEFT_PRESENT,
+    FORMAT_LEFT_NOTES, /* FORMAT_PLAIN */
+    FORMAT_LEFT_OTHER,
+    FORMAT_LEFT_KINDS
+};
+
 struct format_out {
     struct tool_output *to;
     bool stock;          /* write only what the format's own tools can read */
     bool caller_reports; /* the caller prints how the input fails or lacks */
     bool no_memory;
-    uint64_t left_out;  /* records that the format cannot hold */
-    uint64_t changed;   /* records that were changed to fit */
+    uint64_t left[FORMAT_LEFT_KINDS]; /* records that the format cannot hold */
+    uint64_t changed;                 /* calls whose size was changed to fit */
     uint64_t ops, live; /* operations, live blocks; final in put_end */
     size_t used;
     char bytes[FORMAT_OUT_BYTES];
@@ -68,12 +80,7 @@ void format_out_flush(struct format_out *o);
 
 /* Counts E as left out, unless it is a time, or a switch, start or end of a
    thread: most formats cannot hold these. */
-static inline void format_out_left(struct format_out *o,
-                                   const struct format_event *e) {
-    o->left_out += e->kind != FORMAT_SWITCH && e->kind != FORMAT_TIME &&
-                   e->kind != FORMAT_THREAD_START &&
-                   e->kind != FORMAT_THREAD_END;
-}
+void format_out_left(struct format_out *o, const struct format_event *e);
 
 /* Makes room for N bytes behind `used`. */
 static inline void format_out_room(struct format_out *o, size_t n) {

@@ -309,6 +309,13 @@ sed -n '/^Next:/,$s/^  //p' "$err" >next.sh
 check "they run" sh -e next.sh
 like "to the end" "$out" "^operations "
 rm -f ./*
+run "$malloc_trace" record --sites=caller -o 'a b' ../ask
+sed -n '/^Next:/,$s/^  //p' "$err" >next.sh
+is "with call sites a report is next" "$(sed 's,.*malloc-trace ,,' next.sh)" \
+    "report 'a b'"
+check "which runs" sh -e next.sh
+like "too" "$out" "^a b: .* in [0-9,]+ calls; "
+rm -f ./*
 run "$malloc_trace" record --quiet ../ask
 is "--quiet: no summary" "$status $(wc -c <"$err" | tr -d ' ')" "3 0"
 rm -f ./*

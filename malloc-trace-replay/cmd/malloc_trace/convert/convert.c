@@ -104,9 +104,53 @@ static int copy(struct convert *c) {
     return TOOL_FAILED;
 }
 
+/* Writes "3 marks, 1 failed call", the records of LEFT. */
+static void list_left(char *text, size_t size,
+                      const uint64_t left[FORMAT_LEFT_KINDS]) {
+    static const char *const names[FORMAT_LEFT_KINDS][2] = {
+        [FORMAT_LEFT_FAILED] = {"failed call", "failed calls"},
+        [FORMAT_LEFT_EMPTY] = {"block of 0 bytes", "blocks of 0 bytes"},
+        [FORMAT_LEFT_SITES] = {"record of call sites", "records of call sites"},
+        [FORMAT_LEFT_SAMPLES] = {"sample of the process's memory",
+                                 "samples of the process's memory"},
+        [FORMAT_LEFT_PRESENT] = {"large block's memory in use",
+                                 "large blocks' memory in use"},
+        [FORMAT_LEFT_NOTES] = {"mark or note", "marks and notes"},
+        [FORMAT_LEFT_OTHER] = {"other record", "other records"},
+    };
+    struct tool_text t;
+    size_t used = 0;
+    *text = '\0';
+    for (unsigned i = 0; i < FORMAT_LEFT_KINDS; i++)
+        if (left[i] != 0)
+            used += (size_t)snprintf(
+                text + used, size - used, "%s%s %s", used == 0 ? "" : ", ",
+                tool_text_count(&t, left[i]), names[i][left[i] != 1]);
+    TCM_ASSERT(used < size);
+}
+
+/* Says in one line what was lost, if something was. */
+static void tell_losses(const struct convert *c, const struct format_out *o) {
+    struct tool_text t;
+    char left[512];
+    list_left(left, sizeof(left), o->left);
+    if (*left == '\0' && o->changed == 0)
+        return;
+    fprintf(stderr, "%s: %s", tool_name(),
+            o->left[FORMAT_LEFT_FAILED] + o->left[FORMAT_LEFT_EMPTY] == 0
+                ? "no call is lost"
+                : "calls are left out");
+    if (*left != '\0')
+        fprintf(stderr, "; %s has no place for %s", c->to->name, left);
+    if (o->changed != 0)
+        fprintf(stderr, "; the size of %s block%s is changed to what %s holds",
+                tool_text_count(&t, o->changed), o->changed == 1 ? "" : "s",
+                c->to->name);
+    fputc('\n', stderr);
+}
+
 static int write_format(struct convert *c) {
     struct format_exported done;
-    struct tool_text t[2];
     struct format_out *o = calloc(1, sizeof(*o));
     if (o == NULL)
         return fail(tool_name(), "out of memory");
@@ -121,12 +165,8 @@ static int write_format(struct convert *c) {
         tool_error("%s", trace_problem(&c->trace));
     else if (tool_output_error(c->out) != 0)
         status = failed_output(c);
-    else if (!tool_is_quiet() && !done.failed && o->left_out + o->changed != 0)
-        fprintf(stderr,
-                "%s: the format %s has no form for %s records, and changes %s "
-                "sizes\n",
-                tool_name(), c->to->name, tool_text_count(&t[0], o->left_out),
-                tool_text_count(&t[1], o->changed));
+    else if (!tool_is_quiet() && !done.failed)
+        tell_losses(c, o);
     free(o);
     return status;
 }

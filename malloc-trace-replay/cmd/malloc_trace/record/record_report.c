@@ -44,6 +44,7 @@ struct trace {
     bool is_file;  /* a regular file, or a spool */
     bool counted;  /* the trace was read; the rest is valid */
     bool readable; /* it is a raw trace */
+    bool has_sites;
     bool growing;
     bool complete;
     char executable[64];
@@ -255,6 +256,8 @@ static void read_trace(struct record_report *r, struct trace *t) {
     info_read_raw(&f, tool_input_open(t->name), t->name);
     t->counted = true;
     t->readable = f.kind == INFO_RAW && f.have_header;
+    t->has_sites =
+        t->readable && (f.header.fixed.settings & MTF_SETTING_SITES) != 0;
     t->growing = f.growing;
     t->complete = f.complete;
     if (t->readable)
@@ -273,6 +276,7 @@ static void read_trace(struct record_report *r, struct trace *t) {
 static bool add_trace(struct record_report *r, const char *name, bool spool,
                       const struct stat *st) {
     struct stat other;
+    struct mtf_raw_info info;
     char spool_name[PATH_MAX];
     if (!is_new(r, st) || S_ISDIR(st->st_mode))
         return true;
@@ -309,6 +313,9 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
         t->stored += (uint64_t)other.st_blocks * 512;
     if (t->stored <= READ_MOST)
         read_trace(r, t);
+    else
+        t->has_sites = tool_raw_read_header(t->name, &info) &&
+                       (info.fixed.settings & MTF_SETTING_SITES) != 0;
     return true;
 }
 
@@ -501,7 +508,17 @@ static void print_trace(const struct trace *t) {
     fputc('\n', stderr);
 }
 
-static void print_next(const char *name) {
+/* Prints the command that makes a report of the trace NAME. */
+static void print_report(const char *name) {
+    fputs("Next:\n  ", stderr);
+    print_program("malloc-trace");
+    fputs(" report ", stderr);
+    tool_shell_put_word(stderr, short_name(name));
+    fputc('\n', stderr);
+}
+
+/* Prints the commands that replay the trace NAME. */
+static void print_replay(const char *name) {
     char target[PATH_MAX + 32];
     snprintf(target, sizeof(target), "%s", short_name(name));
     size_t length = strlen(target);
@@ -623,7 +640,7 @@ static void print_all(const struct record_report *r,
     }
     if ((!unknown && events == 0) || tool_is_quiet())
         return;
-    print_next(r->traces[0].name);
+    (r->traces[0].has_sites ? print_report : print_replay)(r->traces[0].name);
 }
 
 void record_report_after(struct record_report *r,
