@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* Copies of text from outside: length, and how many at a time. */
 #define SHOWN_BYTES  4096
@@ -152,6 +153,79 @@ const char *tool_text_shown(const char *text) {
         tool_text_put_shown(copy, 0, SHOWN_BYTES - sizeof(cut), &text);
     strcpy(copy + used, *text != '\0' ? cut : "");
     return copy;
+}
+
+/* --- Lines of a terminal -------------------------------------------------- */
+
+unsigned tool_text_columns(int fd) {
+    struct winsize size;
+    unsigned columns = 80;
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
+        columns = size.ws_col;
+    return columns < TOOL_TEXT_COLUMNS_LEAST  ? TOOL_TEXT_COLUMNS_LEAST
+           : columns > TOOL_TEXT_COLUMNS_MOST ? TOOL_TEXT_COLUMNS_MOST
+                                              : columns;
+}
+
+static bool continues_character(char byte) {
+    return (byte & 0xc0) == 0x80;
+}
+
+size_t tool_text_width(const char *text) {
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += !continues_character(*text);
+    return n;
+}
+
+/* The character number COLUMN of TEXT, which has that many. */
+static const char *at_column(const char *text, size_t column) {
+    for (; column != 0; column--)
+        for (text++; continues_character(*text);)
+            text++;
+    return text;
+}
+
+const char *tool_text_middle(struct tool_text_line *room, const char *text,
+                             size_t columns) {
+    size_t width = tool_text_width(text);
+    TCM_ASSERT(columns >= 8 && columns <= TOOL_TEXT_COLUMNS_MOST);
+    if (width <= columns)
+        return text;
+    size_t head = (columns - 3) / 2, tail = columns - 3 - head;
+    snprintf(room->s, sizeof(room->s), "%.*s...%s",
+             (int)(at_column(text, head) - text), text,
+             at_column(text, width - tail));
+    return room->s;
+}
+
+void tool_text_put_chain(FILE *f, const char *text, size_t used, size_t indent,
+                         size_t columns) {
+    struct tool_text_line line;
+    char part[4096];
+    const char *before = "";
+    TCM_ASSERT(indent + 10 <= columns);
+    while (*text != '\0') {
+        const char *end = strstr(text, " < ");
+        size_t n = end == NULL ? strlen(text) : (size_t)(end - text);
+        snprintf(part, sizeof(part), "%.*s", (int)n, text);
+        size_t sign = *before == '\0' ? 0 : 2;
+        const char *shown =
+            tool_text_middle(&line, part, columns - indent - sign);
+        size_t width = tool_text_width(shown) + sign;
+        if (used > indent && used + (sign != 0) + width > columns) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            used = indent;
+        } else if (sign != 0) {
+            fputc(' ', f);
+            used++;
+        }
+        fprintf(f, "%s%s", before, shown);
+        used += width;
+        before = "< ";
+        text = end == NULL ? "" : end + 3;
+    }
+    fputc('\n', f);
 }
 
 /* --- Words for a shell ---------------------------------------------------- */

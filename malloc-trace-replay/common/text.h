@@ -56,6 +56,32 @@ size_t tool_text_put_shown(char *out, size_t used, size_t room,
    copy is valid until this thread's eighth later call; a long one is cut. */
 const char *tool_text_shown(const char *text);
 
+/* --- Lines of a terminal -------------------------------------------------- */
+
+#define TOOL_TEXT_COLUMNS_LEAST 40u
+#define TOOL_TEXT_COLUMNS_MOST  600u
+
+struct tool_text_line {
+    char s[4 * TOOL_TEXT_COLUMNS_MOST + 4];
+};
+
+/* Columns of the terminal FD, within the limits above; 80: FD is none. */
+unsigned tool_text_columns(int fd);
+/* Characters of TEXT, which is UTF-8. */
+size_t tool_text_width(const char *text);
+/* Returns TEXT, or a copy in ROOM with "..." in place of its middle if TEXT is
+   longer than COLUMNS, which is 8 to TOOL_TEXT_COLUMNS_MOST. */
+const char *tool_text_middle(struct tool_text_line *room, const char *text,
+                             size_t columns);
+/*
+ * Prints TEXT, parts with " < " between them, behind USED columns of a line.
+ * Breaks in front of a "<" where the line would exceed COLUMNS; further lines
+ * begin behind INDENT blanks. A part that is longer than a line is shortened in
+ * its middle. Ends the last line.
+ */
+void tool_text_put_chain(FILE *f, const char *text, size_t used, size_t indent,
+                         size_t columns);
+
 /* --- Words for a shell ---------------------------------------------------- */
 
 /* Writes TEXT in quotes, as one word. */

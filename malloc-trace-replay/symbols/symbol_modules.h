@@ -32,6 +32,8 @@ struct symbol_modules;
 struct symbol_modules *symbol_modules_new(const struct tool_sites *sites,
                                           const char *folder);
 void symbol_modules_free(struct symbol_modules *m);
+/* False: this build has no elfutils, and nothing is found. */
+bool symbol_modules_are_read(void);
 /* Fills FRAME for the byte OFFSET of module NUMBER, innermost function first;
    returns the number of frames, 0 if nothing is known. Texts live until
    symbol_modules_free. */

@@ -295,7 +295,8 @@ struct symbol_names *symbol_names_new(const struct tool_sites *sites,
     n->of_frame = calloc(sites->frames + 1, sizeof(*n->of_frame));
     n->map = calloc(TOOL_SITE_TRACES, sizeof(*n->map));
     add_name(n, &(struct symbol_name){.special = "(not known)"});
-    add_name(n, &(struct symbol_name){.special = "(deeper)"});
+    add_name(n, &(struct symbol_name){
+                    .special = "(callers beyond the recorded depth)"});
     n->modules = symbol_modules_new(sites, folder);
     if (n->of_frame == NULL || n->map == NULL || n->modules == NULL ||
         n->failed) {

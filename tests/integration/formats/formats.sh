@@ -254,8 +254,8 @@ printf 'malloc-trace text 1\ntime 73590000000000 ns\nthread 1\nslot 0 = malloc(8
 check "a text that begins late" "$malloc_trace" convert -q odd p
 check "written again" "$malloc_trace" convert -q --to text p got
 check "begins as late" cmp odd got
-check "report of it" "$malloc_trace" report p
-like "counts from there" "$out" "peak: 8 B after 0 ns"
+check "report of it" "$malloc_trace" report --to=objects p
+like "counts from there" "$out" "^0,,8,"
 
 # Two threads: the free of the first block is noted late.
 le32() { zip_u16 $(($1 % 65536)) && zip_u16 $(($1 / 65536)); }
@@ -338,7 +338,7 @@ check "replay of a foreign trace" "$replay" --json j --threads=none --check \
     android
 is "its operations" "$(json j ops end_live_objects threads)" "10 2 3"
 check "report of a foreign trace" "$malloc_trace" report android
-like "its calls" "$out" "2.42 KiB asked for in 7 calls; 49 B alive in 2 blocks"
+like "its calls" "$out" "2.42 KiB in 7 calls; peak .*; 49 B live at the end"
 if [ "${TCM_SANITIZED:-no}" = no ] && [ -e "$minimal" ]; then
     check "compare with a foreign trace" "$malloc_trace" compare -n 2 \
         --no-check -a glibc -a ours="$minimal" cmt

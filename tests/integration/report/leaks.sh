@@ -49,6 +49,19 @@ like "the text has bytes, blocks, function and place" text \
     "^ *1000 B +10  open_session \\(.*leaks_program.c:$line\\)\$"
 like "and the stack" text '^ +xmalloc < open_session < main'
 like "and a sum" text '^./app: 1.29 KiB in 15 blocks of 2 functions at the end'
+fails_with "at two lines" 4 leaks --stacks 2 --json lines.json -- ./app lines
+large=$(grep -n 'sink = malloc(100)' "$here/report/leaks_program.c" | cut -d: -f1)
+small=$(grep -n 'sink = malloc(20)' "$here/report/leaks_program.c" | cut -d: -f1)
+cp "$err" text
+like "the function has the sum" text '^ *340 B +5  collect$'
+like "and each line its own" text \
+    "^ *300 B +3    at .*leaks_program.c:$large\$"
+like "of any size" text "^ *40 B +2    at .*leaks_program.c:$small\$"
+is "no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
+is "in JSON, too" "$("$python" -c 'import json
+f = json.load(open("lines.json"))["functions"][0]
+print(f["line"], *((p["line"], p["bytes"], p["blocks"]) for p in f["places"]))
+')" "$large ($large, 300, 3) ($small, 40, 2)"
 check "a program without leaks" leaks --json clean.json -- ./app clean
 cp "$err" text
 is "its output" "$(cat "$out")" "clean 1"

@@ -4,6 +4,7 @@
  *
  *     clean    frees all, while libraries keep memory of their own
  *     leak     leaks in two functions: 10 blocks of 100 bytes, 5 of 64
+ *     lines    leaks at two lines of a function: 3 blocks of 100 bytes, 2 of 20
  *     grow     keeps a list that grows, fills a cache, makes blocks that go,
  *              and frees all at its end
  *     marks    as grow, with marks; the list grows between the first two only
@@ -24,6 +25,7 @@
 PLACE void *xmalloc(size_t size);
 PLACE void open_session(void);
 PLACE void read_name(void);
+PLACE void collect(void);
 PLACE void remember(int i);
 PLACE void look_up(int i);
 PLACE void compute(void);
@@ -50,6 +52,14 @@ PLACE void read_name(void) {
     memset(name, 'x', sizeof(name) - 1);
     for (int i = 0; i < 5; i++)
         sink = strdup(name);
+    sink = NULL;
+}
+
+PLACE void collect(void) {
+    for (int i = 0; i < 3; i++)
+        sink = malloc(100);
+    for (int i = 0; i < 2; i++)
+        sink = malloc(20);
     sink = NULL;
 }
 
@@ -103,6 +113,8 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "clean") == 0) {
         clean();
+    } else if (strcmp(what, "lines") == 0) {
+        collect();
     } else if (strcmp(what, "grow") == 0) {
         run(0, 20000, 1);
         free_all();

@@ -56,6 +56,42 @@ if $CC -g -O1 -fno-builtin -o app "$here/report/report_user.c" 2>err; then
     is "a difference" "$(bytes --diff t t)" "0 copy_name_80
 0 grow_table_3000
 0 make_table_500"
+    for by in site function line file module stack size thread; do
+        report --by=$by t
+    done >text
+    report --tree t >>text
+    report --diff t t >>text
+    is "no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
+    report --by=line t | grep -v '%  *[a-z]* <' >text
+    like "shortened names have their ends" text "^/.*report_user.c:$line\$"
+    "$python" - "$malloc_trace" t >text <<'END'
+import fcntl, os, pty, struct, subprocess, sys, termios
+ours, theirs = pty.openpty()
+fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 40, 132, 0, 0))
+p = subprocess.Popen([sys.argv[1], "report", "--by=stack", sys.argv[2]],
+                     stdout=theirs)
+os.close(theirs)
+text = b""
+try:
+    while part := os.read(ours, 4096):
+        text += part
+except OSError:
+    pass
+widths = [len(line) for line in text.decode().splitlines()]
+print("wide" if 80 < max(widths) <= 132 else widths)
+END
+    is "on a wider terminal lines are longer" "$(cat text)" wide
+    report --by=function t >text
+    is "with debug information nothing is said of it" \
+        "$(grep -c 'debug information' text)" 0
+    like "the sums are in one line" text \
+        '^t: [0-9.]+ KiB in [0-9]+ calls; peak [0-9.]+ KiB; .* live at the end$'
+    is "and in the first one" "$(grep -n '^t: ' text | cut -d: -f1)" 1
+    $CC -O2 -fno-builtin -o bare "$here/report/report_user.c" 2>err
+    stacked b ./bare
+    report --by=function b >text
+    like "without it the report says so, and what to do" text \
+        '^no debug information of bare: compile with -g for lines'
     TCMALLOC_TRACE_SITES=caller record one ./app
     report --by=function one >text
     like "callers alone: what is known is named" text ' xrealloc$'
@@ -75,6 +111,8 @@ for how in -O2 "-O1 -fno-inline" "-O2 -fomit-frame-pointer"; do
     stacked t ./cxx
     is "C++ $how" "$(bytes t)" "64 keep_64
 4000 open_session_4000"
+    for by in site function stack; do report --no-skip --by=$by t; done >text
+    is "C++ $how: no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
 done
 report --by=function --no-skip --columns t >got
 like "with --no-skip containers" got 'std::'
@@ -104,7 +142,8 @@ if grep -q 'Cache.put' got; then
         END { exit !found }' got
     report --by=function --columns --no-skip t >got
     like "with --no-skip that of a module" got JSONDecoder
-    report --by=function --filter Cache t >text
+    report --by=function --filter Cache t |
+        sed -e ':a' -e N -e 's/\n \{14\}</ </' -e ta -e P -e D >text
     like "stacks have the user's functions" text \
         '< \.\.\. < Cache.put < load < <module> .script.py.$'
 else

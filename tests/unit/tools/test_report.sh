@@ -49,7 +49,8 @@ is "places of several traces are the same by name" \
 report --columns two one | sort >got2
 check "in any order" cmp got got2
 report one two >text
-like "the sum of all" text '^2 traces: 1.14 KiB asked for in 6 calls; 1.04 KiB'
+like "the sum of all" text \
+    '^2 traces: 1.14 KiB in 6 calls; peaks 1.13 KiB; 1.04 KiB live at the end$'
 report --by=thread --columns one two >got
 like "threads of each" got ' 2 5 main in two$'
 like "by their trace" got ' 2 2 worker in one$'
@@ -91,7 +92,11 @@ awk 'BEGIN {
         printf "site %d\nnew %d 8\n", 40 * s + 30, s
     }
 }' | "$make" deep
-report deep >text
+# whole: joins the lines of a stack, none of which exceeds 80 columns.
+whole() { sed -e ':a' -e N -e 's/\n \{14\}</ </' -e ta -e P -e D; }
+report deep >lines
+is "lines of a stack are short" "$(awk 'length > 80' lines)" ""
+whole <lines >text
 is "stacks that differ late: no two lines are the same" \
     "$(grep '50.0 %' text | sort -u | wc -l)" 2
 user='app\+0x7f < \.\.\. <'
@@ -111,7 +116,7 @@ is "a filter matches any frame" "$(report --columns --filter 0x104f deep)" \
 report --columns --filter 'nothing' deep >text
 is "or none" "$(cat text)" ""
 report --tree one >text
-sed '1,3d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
+sed '1,2d; /debug information/d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
 is "a tree" "$(cat got)" "1.13 4 100.0 all
 1.13 4 100.0 app+0xff
 1010 2 87.1 app+0x2ff
@@ -215,6 +220,14 @@ is "a dot is a dot" "$(left 'a?py')" "100
 echo "race:x" >supp
 fails_with "no leak" 1 report --suppressions supp named
 
+# The losses of a conversion are said in plain words.
+"$malloc_trace" convert --to=csv named named.csv 2>text
+"$malloc_trace" dump named >all
+is "records of sites have no place in CSV" "$(cat text)" \
+    "malloc-trace convert: no call is lost; csv has no place for \
+$(grep -cE ' (site|text) [0-9]' all) records of call sites"
+is "all calls are there" "$(sed 1d named.csv | wc -l)" 2
+
 # Samples: one of 10 bytes at a mean distance of 10 stands for 1 / (1 - 1/e).
 cat >samples.txt <<'E'
 mode 3 10
@@ -229,7 +242,8 @@ free 3
 E
 "$make" samples <samples.txt
 report samples >text
-like "exact sums" text '^samples: 10.8 KiB asked for in 3 calls; 1010 B alive'
+like "exact sums" text \
+    '^samples: 10.8 KiB in 3 calls; peak 10.8 KiB; 1010 B live at the end$'
 like "and that the rest is estimated" text 'estimated from 2 samples'
 report --to=csv samples >csv
 is "estimates" "$(sed 1d csv | cut -d, -f1-5,17)" "0x10ff,10016,3,16,2,2"

@@ -4,6 +4,8 @@
 #include "tap.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void count(uint64_t n, const char *want) {
@@ -71,7 +73,50 @@ static void whole(double v, uint64_t want) {
            (unsigned long long)want);
 }
 
+static void middle(const char *text, size_t columns, const char *want) {
+    struct tool_text_line room;
+    const char *got = tool_text_middle(&room, text, columns);
+    tap_is_str(got, want, "%s in %zu columns", text, columns);
+}
+
+/* Compares what tool_text_put_chain prints behind USED columns. */
+static void chain(const char *text, size_t used, const char *want) {
+    char *got = NULL;
+    size_t size;
+    FILE *f = open_memstream(&got, &size);
+    if (f == NULL)
+        abort();
+    tool_text_put_chain(f, text, used, 4, 20);
+    fclose(f);
+    tap_is_str(got, want, "\"%s\" behind %zu columns", text, used);
+    free(got);
+}
+
+static void lines(void) {
+    middle("12345678", 8, "12345678");
+    middle("123456789", 8, "12...789");
+    middle("0123456789abcdef", 11, "0123...cdef");
+    /* characters, not bytes */
+    middle("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6", 8,
+           "\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6");
+    middle("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6z", 8,
+           "\u00e4\u00f6...\u00e4\u00f6z");
+    tap_ok(tool_text_width("\u00e4x\u20ac") == 3, "width of characters");
+    chain("a < b", 4, "a < b\n");
+    chain("< a < b", 4, "< a < b\n");
+    chain("abcdef < ghijkl < m", 4, "abcdef < ghijkl\n    < m\n");
+    chain("abcdef < ghijk < mn", 3, "abcdef < ghijk\n    < mn\n");
+    chain("abcdef < ghijk < mn", 0, "abcdef < ghijk < mn\n");
+    chain("a < 0123456789abcdefghij < b", 4,
+          "a\n    < 01234...efghij"
+          "\n    < b\n");
+    chain("0123456789abcdefghij", 4, "012345...defghij\n");
+    chain("", 4, "\n");
+    tap_ok(tool_text_columns(-1) == 80, "80 columns without a terminal");
+}
+
 int main(void) {
+    lines();
     count(0, "0");
     count(999, "999");
     count(1000, "1,000");

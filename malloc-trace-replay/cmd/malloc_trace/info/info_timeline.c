@@ -19,12 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Columns of a line where standard output is no terminal, and those of its
    label; the fewest and most of a timeline. */
-#define WIDTH  80
 #define INDENT 16
 #define LEAST  16
 #define MOST   ((int)INFO_COLUMNS)
@@ -90,11 +88,7 @@ static bool has_utf8(void) {
 }
 
 static int timeline_width(void) {
-    struct winsize size;
-    int columns = WIDTH;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
-        columns = size.ws_col;
-    columns -= INDENT + 1;
+    int columns = (int)tool_text_columns(STDOUT_FILENO) - INDENT - 1;
     return columns < LEAST ? LEAST : columns > MOST ? MOST : columns;
 }
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "cmd/malloc_trace/leaks/leaks_find.h"
 #include "cmd/malloc_trace/leaks/leaks_growth.h"
+#include "cmd/malloc_trace/report/report_print.h"
 #include "cmd/malloc_trace/subcommands.h"
 #include "common/child.h"
 #include "common/collections.h"
@@ -30,9 +31,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Most stacks of a function, and columns of a stack in the text. */
+/* Most stacks of a function; columns of a stack in the text beyond which
+   library frames are left out, and columns in front of it. */
 #define STACKS_MAX    1000u
 #define STACK_COLUMNS 120u
+#define STACK_INDENT  6
+/* Columns in front of a function, and fewest columns of a place behind it, and
+   of a file's name. */
+#define FIGURES     23u
+#define PLACE_LEAST 26u
+#define FILE_LEAST  8u
 
 struct command {
     char **argv;       /* NULL: none */
@@ -49,6 +57,7 @@ struct run {
     struct command command;
     const char *name; /* of the trace or the command, in the text */
     FILE *out;        /* for the text: stderr beside a command */
+    size_t columns;   /* of its lines */
     bool at_end, growing, limits_bytes, limits_blocks, show_suppressed;
     uint64_t max_bytes, max_blocks, top, stacks;
     const char *json;
@@ -220,29 +229,71 @@ static void print_head(const struct leaks *l, const struct run *r) {
     fputc('\n', r->out);
 }
 
-static void print_rows(const struct leaks *l, const struct run *r) {
+static void put_figures(const struct run *r, uint64_t bytes, uint64_t blocks) {
     struct tool_text text[2];
+    fprintf(r->out, "%10s %10s  ", tool_text_bytes(&text[0], bytes),
+            tool_text_count(&text[1], blocks));
+}
+
+/* "file.c:12", of at most COLUMNS. */
+static const char *place_text(struct tool_text_line *line,
+                              const struct leaks_place *p, size_t columns) {
+    char number[16];
+    struct tool_text_line file;
+    size_t n = (size_t)snprintf(number, sizeof(number), ":%u", p->line);
+    columns = columns < n + FILE_LEAST ? FILE_LEAST : columns - n;
+    snprintf(line->s, sizeof(line->s), "%s%s",
+             tool_text_middle(&file, tool_text_shown(p->file), columns),
+             number);
+    return line->s;
+}
+
+/* Prints the figures, the function and the line of ROW; if it has several
+   lines, each with figures of its own. */
+static void print_function(const struct leaks *l, const struct run *r,
+                           const struct leaks_row *row) {
+    struct tool_text_line line;
+    const struct leaks_place *place = &l->place[row->place];
+    size_t room = r->columns - FIGURES, used = tool_text_width(row->function);
+    put_figures(r, row->bytes, row->blocks);
+    fputs(tool_text_middle(&line, row->function, room), r->out);
+    if (row->places == 1) {
+        bool fits = used + PLACE_LEAST <= room;
+        size_t left = fits ? room - used - 3 : room - 2;
+        if (!fits)
+            fprintf(r->out, "\n%*s", (int)FIGURES, "");
+        fprintf(r->out, "%s(%s)", fits ? " " : "",
+                place_text(&line, place, left));
+    }
+    fputc('\n', r->out);
+    for (size_t i = 0; row->places > 1 && i < row->places; i++) {
+        put_figures(r, place[i].bytes, place[i].blocks);
+        fprintf(r->out, "  at %s\n", place_text(&line, &place[i], room - 5));
+    }
+}
+
+static void print_rows(const struct leaks *l, const struct run *r) {
+    struct tool_text text;
     if (l->count != 0 && r->top != 0)
-        fprintf(r->out, "%10s %13s  function\n", "bytes", "blocks");
+        fprintf(r->out, "%10s %10s  function\n", "bytes", "blocks");
     for (size_t i = 0; i < l->count && i < r->top; i++) {
         const struct leaks_row *row = &l->row[i];
-        fprintf(r->out, "%10s %13s  %s", tool_text_bytes(&text[0], row->bytes),
-                tool_text_count(&text[1], row->blocks), row->function);
-        if (row->file != NULL && row->line != 0)
-            fprintf(r->out, " (%s:%u)", tool_text_shown(row->file), row->line);
-        fputc('\n', r->out);
+        print_function(l, r, row);
         for (size_t k = 0; report_callers_of(&l->callers, row->row, k) != NULL;
              k++) {
             char *stack =
                 report_callers_text(&l->callers, row->row, k, 0, STACK_COLUMNS);
-            if (stack != NULL)
-                fprintf(r->out, "%26s%s\n", "", stack);
+            if (stack != NULL) {
+                fprintf(r->out, "%*s", STACK_INDENT, "");
+                tool_text_put_chain(r->out, stack, STACK_INDENT, STACK_INDENT,
+                                    r->columns);
+            }
             free(stack);
         }
     }
     if (l->count > r->top)
         fprintf(r->out, "%s more; --top=%zu shows all\n",
-                tool_text_count(&text[0], l->count - r->top), l->count);
+                tool_text_count(&text, l->count - r->top), l->count);
 }
 
 /* Writes BYTES and BLOCKS as "1000 B in 10 blocks". */
@@ -309,6 +360,20 @@ static void put_suppressions(struct tool_json *j, const char *name,
     tool_json_end_array(j);
 }
 
+static void put_places(struct tool_json *j, const struct leaks *l,
+                       const struct leaks_row *row) {
+    tool_json_begin_array(j, "places");
+    for (size_t i = row->place; i < row->place + row->places; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "file", l->place[i].file);
+        tool_json_u64(j, "line", l->place[i].line);
+        tool_json_u64(j, "bytes", l->place[i].bytes);
+        tool_json_u64(j, "blocks", l->place[i].blocks);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
 static bool write_json(const struct leaks *l, const struct run *r, bool found) {
     static struct tool_json j;
     if (!tool_json_open(&j, r->json))
@@ -337,12 +402,13 @@ static bool write_json(const struct leaks *l, const struct run *r, bool found) {
         const struct leaks_row *row = &l->row[i];
         tool_json_begin_object(&j, NULL);
         tool_json_string(&j, "function", row->function);
-        if (row->file != NULL && row->line != 0) {
-            tool_json_string(&j, "file", row->file);
-            tool_json_u64(&j, "line", row->line);
+        if (row->places != 0) {
+            tool_json_string(&j, "file", l->place[row->place].file);
+            tool_json_u64(&j, "line", l->place[row->place].line);
         }
         tool_json_u64(&j, "bytes", row->bytes);
         tool_json_u64(&j, "blocks", row->blocks);
+        put_places(&j, l, row);
         report_callers_json(&l->callers, row->row, "bytes", &j);
         tool_json_end_object(&j);
     }
@@ -455,7 +521,11 @@ static int check_options(struct run *r, const struct tool_opts *o) {
         tool_files_collide(&r->json, 1, (const char *const *)o->operand,
                            o->operand_count))
         return TOOL_USAGE;
-    return report_input_take(&r->in, o);
+    int status = report_input_take(&r->in, o);
+    if (status == TOOL_OK && r->json != NULL && r->in.count == 1 &&
+        tool_files_collide(&r->json, 1, r->in.traces, 1))
+        status = TOOL_USAGE;
+    return status;
 }
 
 /* --- The run -------------------------------------------------------------- */
@@ -482,6 +552,7 @@ static int report_leaks(struct run *r) {
         print_head(&l, r);
         print_rows(&l, r);
         print_suppressed(&l, r);
+        report_print_bare(r->out, &l.rows);
     }
     int status = found ? TOOL_BUDGET : l.status;
     if (r->json != NULL && !write_json(&l, r, found))
@@ -514,12 +585,13 @@ int cmd_leaks(int argc, char **argv) {
         return o.status;
     int status = check_options(&r, &o);
     r.out = r.command.argv != NULL ? stderr : stdout;
+    r.columns = tool_text_columns(fileno(r.out));
     if (status == TOOL_OK) {
         r.find.mode = r.growing  ? LEAKS_GROWING
                       : r.at_end ? LEAKS_AT_END
                                  : LEAKS_AUTO;
         r.find.stacks = r.stacks;
-        r.name = o.operand_count != 0 ? o.operand[0] : NULL;
+        r.name = r.in.count != 0 ? r.in.traces[0] : NULL;
         status = r.command.argv != NULL ? run_command(&r) : report_leaks(&r);
     }
     report_input_fini(&r.in);

@@ -203,44 +203,75 @@ static bool set_growth(struct leaks *l, const struct leaks_options *o) {
 
 /* --- Rows ----------------------------------------------------------------- */
 
-/* Sums up live bytes by row and name, and sets the place of each row to the
-   name with most. INDEX: of a row, by number of its text. False: out of memory.
-   */
-static bool find_places(struct leaks *l, const struct leaks_options *o,
-                        const uint32_t *index) {
+static int compare_lines(const void *a, const void *b) {
+    const struct leaks_place *x = a, *y = b;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    int files = strcmp(x->file, y->file);
+    return files != 0 ? files : (x->line > y->line) - (x->line < y->line);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const struct leaks_place *x = a, *y = b;
+    if (x->row == y->row && x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return compare_lines(a, b);
+}
+
+/* Adds a place for each tally of a row that has a line. INDEX: of a row plus 1,
+   by number of its text. False: out of memory. */
+static bool add_places(struct leaks *l, const struct leaks_options *o,
+                       const uint32_t *index) {
     struct report_frames frames;
-    struct tool_map sums = {0};
     bool good =
         report_frames_init(&frames, l->names, &l->t.sites, &o->in->skip, false);
+    l->place = calloc(l->t.count + 1, sizeof(*l->place));
+    good = good && l->place != NULL;
     for (size_t i = 0; i < l->t.count && good; i++) {
+        const struct report_tally *a = &l->t.tally[i];
         uint32_t text = l->rows.of_tally[i];
         if (text == 0)
             continue;
-        uint32_t name =
-            report_frames_named(&frames, (uint32_t)l->t.tally[i].key);
-        struct tool_map_entry *e =
-            tool_map_get(&sums, (uint64_t)text << 32 | name);
-        good = e != NULL;
-        if (good)
-            e->value += l->t.tally[i].live_bytes + 1;
+        const struct symbol_name *n = symbol_names_get(
+            l->names, report_frames_named(&frames, (uint32_t)a->key));
+        if (n->file != NULL && n->line != 0)
+            l->place[l->places++] =
+                (struct leaks_place){.row = index[text - 1] - 1,
+                                     .file = n->file,
+                                     .line = n->line,
+                                     .bytes = a->live_bytes,
+                                     .blocks = a->live};
     }
-    uint64_t *most = calloc(l->count + 1, sizeof(*most));
-    good = good && most != NULL;
-    for (size_t i = 0; good && sums.entry != NULL && i <= sums.mask; i++) {
-        const struct tool_map_entry *e = &sums.entry[i];
-        uint32_t at = e->key == 0 ? 0 : index[(e->key >> 32) - 1];
-        if (at == 0 || e->value <= most[at - 1])
-            continue;
-        const struct symbol_name *n =
-            symbol_names_get(l->names, (uint32_t)e->key);
-        most[at - 1] = e->value;
-        l->row[at - 1].file = n->file;
-        l->row[at - 1].line = n->line;
-    }
-    free(most);
-    tool_map_fini(&sums);
     report_frames_fini(&frames);
     return good;
+}
+
+/* Finds the lines of each row's function. INDEX: as for add_places. False: out
+   of memory. */
+static bool find_places(struct leaks *l, const struct leaks_options *o,
+                        const uint32_t *index) {
+    size_t count = 0;
+    if (!add_places(l, o, index))
+        return false;
+    qsort(l->place, l->places, sizeof(*l->place), compare_lines);
+    for (size_t i = 0; i < l->places; i++) {
+        const struct leaks_place *p = &l->place[i];
+        if (count != 0 && compare_lines(&l->place[count - 1], p) == 0) {
+            l->place[count - 1].bytes += p->bytes;
+            l->place[count - 1].blocks += p->blocks;
+        } else {
+            l->place[count++] = *p;
+        }
+    }
+    l->places = count;
+    qsort(l->place, l->places, sizeof(*l->place), compare_places);
+    for (size_t i = l->places; i-- > 0;) {
+        struct leaks_row *row = &l->row[l->place[i].row];
+        row->place = i;
+        row->places++;
+        TCM_ASSERT(l->place[i].bytes <= row->bytes);
+    }
+    return true;
 }
 
 static bool make_rows(struct leaks *l, const struct leaks_options *o) {
@@ -315,4 +346,5 @@ void leaks_fini(struct leaks *l) {
     report_tally_fini(&l->t);
     report_suppressions_fini(&l->kept);
     free(l->row);
+    free(l->place);
 }

@@ -27,10 +27,18 @@ struct leaks_options {
     size_t stacks; /* of each function */
 };
 
+/* A line of a function that leaks. */
+struct leaks_place {
+    size_t row; /* index of the function */
+    const char *file;
+    unsigned line;
+    uint64_t bytes, blocks;
+};
+
 struct leaks_row {
     const char *function;
-    const char *file; /* of most bytes; NULL: not known */
-    unsigned line;
+    size_t place, places; /* index of the first one, most bytes first; those
+                             without a known line are left out */
     uint64_t bytes, blocks;
     size_t row; /* index for report_callers_of */
 };
@@ -46,6 +54,8 @@ struct leaks {
     const char *interpreter; /* why, if that was chosen for one; or NULL */
     struct leaks_row *row;   /* most bytes first */
     size_t count;
+    struct leaks_place *place; /* of all rows, in their order */
+    size_t places;
     uint64_t bytes, blocks;                       /* sums of the rows */
     uint64_t suppressed_bytes, suppressed_blocks; /* live, or grown */
     uint64_t kept_bytes, kept_blocks; /* of these: kept by libraries */

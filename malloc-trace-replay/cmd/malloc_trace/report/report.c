@@ -13,6 +13,8 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
+#include "common/text.h"
+#include "open/recordings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -92,6 +94,8 @@ struct report {
     struct report_tally_options tally;
     char when[160];
     const char *diff, *serve;
+    const char *diff_named; /* as DIFF was given */
+    char diff_room[PATH_MAX];
     FILE *page; /* of --serve, in the reader */
     /* values of --to and of -o */
     const char *format[FORMATS], *file[FORMATS];
@@ -305,12 +309,16 @@ static bool is_stdout(const char *out) {
 /* Checks that all files read and written differ, and that standard output is
    used once. Returns an enum tool_status. */
 static int check_outs(struct report *r) {
-    const char *ins[TOOL_SITE_TRACES + 1];
+    const char *ins[TOOL_SITE_TRACES + 3];
     int in_count = (int)r->in.count;
     unsigned to_stdout = r->columns;
     memcpy(ins, r->in.traces, r->in.count * sizeof(*ins));
-    if (r->diff != NULL)
+    if (r->in.named != NULL)
+        ins[in_count++] = r->in.named;
+    if (r->diff != NULL) {
         ins[in_count++] = r->diff;
+        ins[in_count++] = r->diff_named;
+    }
     for (size_t i = 0; i < FORMATS; i++) {
         const char *out = r->out[i];
         to_stdout += is_stdout(out);
@@ -523,12 +531,16 @@ static bool write_text(const struct report *r, const struct report_tallies *t,
                        const struct report_rows *rows,
                        const struct report_stacks *tree,
                        struct report_print_options *o) {
+    bool good = true;
     report_print_head(rows, t, o);
-    if (r->tree)
-        return report_tree_print(tree, o, r->share) || out_of_memory();
-    o->top = r->has_top ? r->top : 20;
-    report_print_rows(rows, o);
-    return true;
+    if (r->tree) {
+        good = report_tree_print(tree, o, r->share) || out_of_memory();
+    } else {
+        o->top = r->has_top ? r->top : 20;
+        report_print_rows(rows, o);
+    }
+    report_print_notes(rows, t);
+    return good;
 }
 
 static bool write_json(struct report *r, const struct report_tallies *t,
@@ -573,6 +585,8 @@ static bool write_all(struct report *r, struct report_tallies *t,
                                      .by = by_names[r->by],
                                      .when = r->when,
                                      .top = r->has_top ? r->top : SIZE_MAX,
+                                     .columns =
+                                         tool_text_columns(STDOUT_FILENO),
                                      .sort = r->sort,
                                      .diff = r->diff != NULL};
     bool good = find_callers(r, t, names, rows, &callers);
@@ -735,6 +749,9 @@ static int find_errors(const struct report *r) {
     bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
     for (size_t i = 0; i < FORMATS; i++)
         more |= r->out[i] != NULL && i != TO_JSON;
+    if (r->out[TO_JSON] != NULL && r->in.named != NULL &&
+        tool_files_collide(&r->out[TO_JSON], 1, &r->in.named, 1))
+        return TOOL_USAGE;
     return more ? tool_usage_error("--errors is for the text and --to=json")
                 : report_errors(&o);
 }
@@ -771,6 +788,9 @@ static int run_operands(struct report *r, const struct tool_opts *o) {
     if (status != TOOL_OK)
         return status;
     r->name = r->in.traces[0];
+    r->diff_named = r->diff;
+    if (r->diff != NULL)
+        r->diff = open_recordings_choose(r->diff, r->diff_room);
     return run(r);
 }
 

@@ -495,10 +495,11 @@ static void put_head(const struct report_page *h) {
               tool_text_bytes(&text[0], h->t->peak_bytes),
               tool_text_ns(&text[1],
                            h->t->peak_ns > start ? h->t->peak_ns - start : 0));
-    page_putf(p,
-              "Blocks that ended with the next event of their thread: "
-              "%s.</p>\n",
-              tool_text_count(&text[2], all->temporary));
+    page_putf(
+        p,
+        "Blocks that their thread freed or resized in its very next call: "
+        "%s.</p>\n",
+        tool_text_count(&text[2], all->temporary));
     if (h->t->sampled)
         page_putf(p,
                   "<p>Sites were noted for samples of the calls: these "

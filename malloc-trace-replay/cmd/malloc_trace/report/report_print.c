@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/report_print.h"
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "symbols/symbol_modules.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,9 +18,16 @@
 
 /* Most threads below a row of the text. */
 #define SHARES_SHOWN 4u
-/* Columns of the text before the labels of rows, and of a line of callers. */
-#define TEXT_COLUMNS    82
+/* Columns of figures: bytes, and a percentage of blocks. */
+#define BYTES_COLUMNS 8
+#define SHARE_COLUMNS 5
+/* Columns before the share of a stack or a thread, and before its text. */
+#define SHARE_INDENT 6
+#define STACK_INDENT (SHARE_INDENT + 8)
+/* Columns of a stack beyond which library frames are left out. */
 #define CALLERS_COLUMNS 100
+/* Fewest columns of a frame in the tree. */
+#define FRAME_COLUMNS 24u
 
 static size_t shown(const struct report_rows *r,
                     const struct report_print_options *o) {
@@ -33,91 +42,187 @@ static double mean_bytes(const struct report_tally *t) {
     return t->ended == 0 ? 0 : t->life_bytes / (double)t->ended;
 }
 
+/* --- Layout of the text --------------------------------------------------- */
+
+/* Columns of the figures of a table. */
+struct layout {
+    int bytes, calls, blocks, life;
+    int lead;       /* blanks in front of them */
+    size_t figures; /* all of that */
+    size_t columns; /* of a line */
+    bool apart;     /* labels stand above the figures, on lines of their own */
+};
+
+static int larger(int a, size_t b) {
+    return a > (int)b ? a : (int)b;
+}
+
+/* Columns of a count of at most MOST, with SIGNS in front of it, under HEAD. */
+static int count_columns(const char *head, uint64_t most, int signs) {
+    struct tool_text t;
+    return larger((int)strlen(head),
+                  strlen(tool_text_count(&t, most)) + (size_t)signs);
+}
+
+/* Layout for counts of at most CALLS and BLOCKS; DIFF: they have signs. */
+static struct layout layout_of(uint64_t calls, uint64_t blocks, bool diff,
+                               size_t columns) {
+    struct layout l = {.bytes = BYTES_COLUMNS + diff, .columns = columns};
+    l.calls = count_columns("calls", calls, diff);
+    l.blocks = count_columns("blocks", blocks, diff);
+    l.life = (int)strlen("mean life");
+    return l;
+}
+
+static struct layout make_layout(const struct report_rows *r,
+                                 const struct report_print_options *o) {
+    struct tool_text t;
+    size_t label = strlen(o->by);
+    struct layout l = layout_of(tcm_max_u64(r->total.calls, r->old_total.calls),
+                                tcm_max_u64(r->total.live, r->old_total.live),
+                                o->diff, o->columns);
+    for (size_t i = 0; i < shown(r, o); i++) {
+        const struct report_row *row = &r->row[i];
+        size_t width = tool_text_width(row->location);
+        label = width > label ? width : label;
+        l.life = larger(l.life, strlen(tool_text_ns(&t, mean_ns(&row->sum))));
+    }
+    l.figures = (size_t)(3 * l.bytes + l.calls + l.blocks + 4);
+    if (!o->diff)
+        l.figures += (size_t)(l.life + SHARE_COLUMNS + 2);
+    l.apart = l.figures + 2 + label > l.columns;
+    l.lead = l.apart ? 2 : 0;
+    return l;
+}
+
 /* --- Text ----------------------------------------------------------------- */
 
-static void put_line(const struct report_tally *t, const char *location) {
+/* Puts LABEL above the figures, or ends their line with it. ABOVE: the figures
+   are not printed yet. */
+static void put_label(const struct layout *l, bool above, const char *label) {
+    if (above && l->apart)
+        tool_text_put_chain(stdout, label, 0, 2, l->columns);
+    if (!above && l->apart)
+        putchar('\n');
+    else if (!above)
+        printf("  %s\n", label);
+}
+
+static void put_heads(const struct layout *l,
+                      const struct report_print_options *o) {
+    put_label(l, true, o->by);
+    printf("%*s%*s %*s %*s %*s %*s", l->lead, "", l->bytes, "bytes", l->calls,
+           "calls", l->bytes, "live", l->blocks, "blocks", l->bytes, "at peak");
+    if (!o->diff)
+        printf(" %*s %*s", l->life, "mean life", SHARE_COLUMNS, "temp.");
+    put_label(l, false, o->by);
+}
+
+static void put_line(const struct layout *l, const struct report_tally *t,
+                     const char *label) {
     struct tool_text a, b, c, d, e, f, g;
-    printf("%10s %13s %10s %13s %10s %10s %6s  %s\n",
-           tool_text_bytes(&a, t->bytes), tool_text_count(&b, t->calls),
-           tool_text_bytes(&c, t->live_bytes), tool_text_count(&d, t->live),
-           tool_text_bytes(&e, t->at_peak_bytes),
-           t->ended == 0 ? "-" : tool_text_ns(&f, mean_ns(t)),
-           t->calls == 0 ? "-" : tool_text_percent(&g, t->temporary, t->calls),
-           location);
+    put_label(l, true, label);
+    printf("%*s%*s %*s %*s %*s %*s %*s %*s", l->lead, "", l->bytes,
+           tool_text_bytes(&a, t->bytes), l->calls,
+           tool_text_count(&b, t->calls), l->bytes,
+           tool_text_bytes(&c, t->live_bytes), l->blocks,
+           tool_text_count(&d, t->live), l->bytes,
+           tool_text_bytes(&e, t->at_peak_bytes), l->life,
+           t->ended == 0 ? "-" : tool_text_ns(&f, mean_ns(t)), SHARE_COLUMNS,
+           t->calls == 0 ? "-" : tool_text_percent(&g, t->temporary, t->calls));
+    put_label(l, false, label);
 }
 
-static void put_change(double now, double before, bool bytes) {
+static const char *change_text(char text[40], double now, double before,
+                               bool bytes) {
     struct tool_text t;
-    double change = now - before;
-    uint64_t size = (uint64_t)(change < 0 ? -change : change);
-    char text[40];
-    snprintf(text, sizeof(text), "%s%s",
-             change < 0   ? "-"
-             : change > 0 ? "+"
-                          : "",
+    uint64_t size = (uint64_t)fabs(now - before);
+    snprintf(text, 40, "%s%s",
+             now < before   ? "-"
+             : now > before ? "+"
+                            : "",
              bytes ? tool_text_bytes(&t, size) : tool_text_count(&t, size));
-    printf("%*s ", bytes ? 11 : 14, text);
+    return text;
 }
 
-static void put_difference(const struct report_tally *now,
+static void put_difference(const struct layout *l,
+                           const struct report_tally *now,
                            const struct report_tally *before,
-                           const char *location) {
-    put_change((double)now->bytes, (double)before->bytes, true);
-    put_change((double)now->calls, (double)before->calls, false);
-    put_change((double)now->live_bytes, (double)before->live_bytes, true);
-    put_change((double)now->live, (double)before->live, false);
-    put_change((double)now->at_peak_bytes, (double)before->at_peak_bytes, true);
-    printf(" %s\n", location);
+                           const char *label) {
+    char text[40];
+    put_label(l, true, label);
+    printf("%*s%*s", l->lead, "", l->bytes,
+           change_text(text, (double)now->bytes, (double)before->bytes, true));
+    printf(" %*s", l->calls,
+           change_text(text, (double)now->calls, (double)before->calls, false));
+    printf(" %*s", l->bytes,
+           change_text(text, (double)now->live_bytes,
+                       (double)before->live_bytes, true));
+    printf(" %*s", l->blocks,
+           change_text(text, (double)now->live, (double)before->live, false));
+    printf(" %*s", l->bytes,
+           change_text(text, (double)now->at_peak_bytes,
+                       (double)before->at_peak_bytes, true));
+    put_label(l, false, label);
 }
 
-static void print_differences(const struct report_rows *r,
-                              const struct report_print_options *o) {
-    printf("%11s %14s %11s %14s %11s  %s\n", "bytes", "calls", "live", "blocks",
-           "at peak", o->by);
-    put_difference(&r->total, &r->old_total, "all");
-    for (size_t i = 0; i < shown(r, o); i++)
-        put_difference(&r->row[i].sum, &r->row[i].old, r->row[i].location);
-}
-
-static void put_summary(const struct report_tally *all,
-                        const struct report_print_options *o,
-                        const char *name) {
+/* Prints the sums in one line. */
+static void put_summary(const struct report_tallies *t,
+                        const struct report_tally *all,
+                        const struct report_print_options *o) {
     struct tool_text text[4];
-    printf("%s: %s asked for in %s calls; %s alive in %s block%s %s\n",
-           tool_text_shown(name), tool_text_bytes(&text[0], all->bytes),
-           tool_text_count(&text[1], all->calls),
-           tool_text_bytes(&text[2], all->live_bytes),
-           tool_text_count(&text[3], all->live), all->live == 1 ? "" : "s",
-           o->when);
+    struct tool_text_line room;
+    char several[40], sums[160];
+    snprintf(several, sizeof(several), "%u traces", t->traces);
+    snprintf(sums, sizeof(sums), ": %s in %s call%s; peak%s %s; %s live %s",
+             tool_text_bytes(&text[0], all->bytes),
+             tool_text_count(&text[1], all->calls), all->calls == 1 ? "" : "s",
+             t->traces > 1 ? "s" : "", tool_text_bytes(&text[2], t->peak_bytes),
+             tool_text_bytes(&text[3], all->live_bytes), o->when);
+    size_t used = tool_text_width(sums), least = 16;
+    printf("%s%s\n",
+           tool_text_middle(
+               &room, t->traces > 1 ? several : tool_text_shown(o->name),
+               used + least < o->columns ? o->columns - used : least),
+           sums);
 }
 
 void report_print_head(const struct report_rows *r,
                        const struct report_tallies *t,
                        const struct report_print_options *o) {
     struct tool_text text[2];
-    char several[40];
-    snprintf(several, sizeof(several), "%u traces", t->traces);
-    put_summary(t->sampled ? &t->exact : &r->total, o,
-                t->traces > 1 ? several : o->name);
+    put_summary(t, t->sampled ? &t->exact : &r->total, o);
     if (t->running)
         printf("still being recorded: what follows is up to now\n");
-    if (t->traces > 1)
-        printf("peaks: %s, the sum of each one's\n",
-               tool_text_bytes(&text[0], t->peak_bytes));
-    else
-        printf("peak: %s after %s\n", tool_text_bytes(&text[0], t->peak_bytes),
-               tool_text_ns(&text[1], t->peak_ns > t->start_ns
-                                          ? t->peak_ns - t->start_ns
-                                          : 0));
-    if (t->sites.mode.mode == MTF_SITE_MODE_CALLER &&
-        r->library_bytes > r->total.bytes / 100)
-        printf("%s are named by library functions: record with --sites=stack "
-               "to see who called them\n",
-               tool_text_bytes(&text[0], r->library_bytes));
     if (t->sampled)
         printf("what follows is estimated from %s samples, one in about %s\n",
                tool_text_count(&text[0], r->total.samples),
                tool_text_bytes(&text[1], t->mean));
+}
+
+void report_print_bare(FILE *f, const struct report_rows *r) {
+    if (r->bare_bytes <= r->total.bytes / 100)
+        return;
+    if (symbol_modules_are_read())
+        fprintf(f,
+                "no debug information of %s: compile with -g for lines and "
+                "inlined code\n",
+                tool_text_shown(tool_file_base(r->bare_module)));
+    else
+        fputs("this program was built without elfutils, and names no functions "
+              "and lines\n",
+              f);
+}
+
+void report_print_notes(const struct report_rows *r,
+                        const struct report_tallies *t) {
+    struct tool_text text;
+    if (t->sites.mode.mode == MTF_SITE_MODE_CALLER &&
+        r->library_bytes > r->total.bytes / 100)
+        printf("%s are named by library functions: record with --sites=stack "
+               "for callers\n",
+               tool_text_bytes(&text, r->library_bytes));
+    report_print_bare(stdout, r);
 }
 
 /* Prints the largest stacks of the row at index ROW, with their shares of
@@ -133,9 +238,11 @@ static void put_callers(size_t row, const char *location, double all,
         bool named = strncmp(location, first, strlen(first)) == 0;
         char *text = report_callers_text(o->callers, row, i, named ? 1 : 0,
                                          CALLERS_COLUMNS);
-        if (text != NULL)
-            printf("%*s%5.1f %% %s\n", TEXT_COLUMNS, "", 100 * top->value / all,
-                   text);
+        if (text != NULL) {
+            printf("%*s%5.1f %% ", SHARE_INDENT, "", 100 * top->value / all);
+            tool_text_put_chain(stdout, text, STACK_INDENT, STACK_INDENT,
+                                o->columns);
+        }
         free(text);
     }
 }
@@ -149,35 +256,40 @@ static void put_shares(const struct report_rows *r,
         report_rows_shares(r, row, o->sort, &count);
     double all = report_rows_value(&row->sum, o->sort);
     for (size_t i = 0; i < count && i < SHARES_SHOWN && all > 0; i++)
-        printf("%*s%5.1f %% by thread %s\n", TEXT_COLUMNS, "",
+        printf("%*s%5.1f %% by thread %s\n", SHARE_INDENT, "",
                100 * report_rows_value(&share[i]->sum, o->sort) / all,
                r->texts.text[share[i]->thread]);
     if (count > SHARES_SHOWN)
-        printf("%*s        and %zu more threads\n", TEXT_COLUMNS, "",
+        printf("%*sand %zu more threads\n", STACK_INDENT, "",
                count - SHARES_SHOWN);
     free(share);
 }
 
 void report_print_rows(const struct report_rows *r,
                        const struct report_print_options *o) {
-    struct tool_text text[1];
-    const struct report_tally *all = &r->total;
-    if (o->diff) {
-        print_differences(r, o);
-    } else {
-        printf("%10s %13s %10s %13s %10s %10s %6s  %s\n", "bytes", "calls",
-               "live", "blocks", "at peak", "mean life", "temp.", o->by);
-        put_line(all, "all");
-        for (size_t i = 0; i < shown(r, o); i++) {
-            put_line(&r->row[i].sum, r->row[i].location);
-            put_callers(i, r->row[i].location,
-                        report_rows_value(&r->row[i].sum, o->sort), o);
-            put_shares(r, &r->row[i], o);
+    struct tool_text text;
+    struct layout l = make_layout(r, o);
+    put_heads(&l, o);
+    for (size_t i = 0; i < shown(r, o); i++) {
+        const struct report_row *row = &r->row[i];
+        if (o->diff) {
+            put_difference(&l, &row->sum, &row->old, row->location);
+            continue;
         }
+        put_line(&l, &row->sum, row->location);
+        put_callers(i, row->location, report_rows_value(&row->sum, o->sort), o);
+        put_shares(r, row, o);
     }
+    if (o->diff)
+        put_difference(&l, &r->total, &r->old_total, "all");
+    else
+        put_line(&l, &r->total, "all");
     if (shown(r, o) < r->count)
         printf("%s more rows; --top=%zu shows all\n",
-               tool_text_count(&text[0], r->count - shown(r, o)), r->count);
+               tool_text_count(&text, r->count - shown(r, o)), r->count);
+    if (!o->diff && r->total.temporary != 0)
+        printf("temp.: blocks that their thread freed or resized in its very "
+               "next call\n");
 }
 
 void report_print_columns(const struct report_rows *r,
@@ -516,39 +628,65 @@ static bool begin_steps(struct tree *t) {
 
 /* --- Text ----------------------------------------------------------------- */
 
-static const char *change_text(char text[40], double now, double before,
-                               bool bytes) {
-    struct tool_text t;
-    uint64_t size = (uint64_t)fabs(now - before);
-    snprintf(text, 40, "%s%s",
-             now < before   ? "-"
-             : now > before ? "+"
-                            : "",
-             bytes ? tool_text_bytes(&t, size) : tool_text_count(&t, size));
-    return text;
-}
-
-static void put_tree_figures(const struct tree *t, uint32_t node) {
+static void put_tree_figures(const struct tree *t, const struct layout *l,
+                             uint32_t node) {
     const struct figures *f = &t->now[node];
     struct tool_text text[4];
     char changed[4][40];
     if (t->old == NULL) {
         double all = t->now[0].value;
-        printf("%10s %13s %10s %13s %6.1f %%  ",
-               tool_text_bytes(&text[0], f->bytes),
-               tool_text_count(&text[1], f->calls),
-               tool_text_bytes(&text[2], f->live_bytes),
+        printf("%*s %*s %*s %*s %5.1f %%  ", l->bytes,
+               tool_text_bytes(&text[0], f->bytes), l->calls,
+               tool_text_count(&text[1], f->calls), l->bytes,
+               tool_text_bytes(&text[2], f->live_bytes), l->blocks,
                tool_text_count(&text[3], f->live),
                all > 0 ? 100 * f->value / all : 0);
         return;
     }
     const struct figures *g = &t->old[node];
-    printf("%11s %14s %11s %14s  ",
+    printf("%*s %*s %*s %*s  ", l->bytes,
            change_text(changed[0], (double)f->bytes, (double)g->bytes, true),
+           l->calls,
            change_text(changed[1], (double)f->calls, (double)g->calls, false),
+           l->bytes,
            change_text(changed[2], (double)f->live_bytes, (double)g->live_bytes,
                        true),
+           l->blocks,
            change_text(changed[3], (double)f->live, (double)g->live, false));
+}
+
+/* Prints the heads of the tree's columns; returns their layout. */
+static struct layout put_tree_heads(const struct tree *t) {
+    const struct figures *now = &t->now[0];
+    const struct figures *old = t->old == NULL ? now : &t->old[0];
+    struct layout l =
+        layout_of(tcm_max_u64(now->calls, old->calls),
+                  tcm_max_u64(now->live, old->live), t->o->diff, t->o->columns);
+    l.figures = (size_t)(2 * l.bytes + l.calls + l.blocks + 5);
+    printf("%*s %*s %*s %*s", l.bytes, "bytes", l.calls, "calls", l.bytes,
+           "live", l.blocks, "blocks");
+    if (!t->o->diff) {
+        printf(" %7s", "share");
+        l.figures += 8;
+    }
+    puts("  frames, outermost first");
+    return l;
+}
+
+/* Prints the frame of STEP and its figures. */
+static void put_step(const struct tree *t, const struct layout *l,
+                     const struct step *step) {
+    struct tool_text_line room;
+    size_t used = l->figures + step->indent + (step->folded ? 2 : 0);
+    size_t left =
+        used + FRAME_COLUMNS < l->columns ? l->columns - used : FRAME_COLUMNS;
+    if (step->folded)
+        printf("%*s", (int)l->figures, "");
+    else
+        put_tree_figures(t, l, step->node);
+    printf(
+        "%*s%s%s\n", (int)step->indent, "", step->folded ? "> " : "",
+        report_stacks_short(&room, report_stacks_text(t->s, step->node), left));
 }
 
 bool report_tree_print(const struct report_stacks *s,
@@ -559,24 +697,12 @@ bool report_tree_print(const struct report_stacks *s,
     size_t lines = 0;
     if (!make_tree(&t, s, o, share))
         return false;
-    if (o->diff)
-        printf("%11s %14s %11s %14s  %s\n", "bytes", "calls", "live", "blocks",
-               "frames, outermost first");
-    else
-        printf("%10s %13s %10s %13s %8s  %s\n", "bytes", "calls", "live",
-               "blocks", "share", "frames, outermost first");
-    put_tree_figures(&t, 0);
+    struct layout l = put_tree_heads(&t);
+    put_tree_figures(&t, &l, 0);
     puts("all");
     bool good = begin_steps(&t);
     while (good && lines < o->top && next_step(&t, &step)) {
-        if (step.folded)
-            printf("%62s%*s> %s\n", "", (int)step.indent, "",
-                   report_stacks_text(s, step.node));
-        else {
-            put_tree_figures(&t, step.node);
-            printf("%*s%s\n", (int)step.indent, "",
-                   report_stacks_text(s, step.node));
-        }
+        put_step(&t, &l, &step);
         lines++;
     }
     good = good && t.steps != SIZE_MAX;

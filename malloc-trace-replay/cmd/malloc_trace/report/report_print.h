@@ -19,6 +19,7 @@ struct report_print_options {
     const char *by;   /* "function": head of the column of labels */
     const char *when; /* moment of live blocks: "at the end" */
     size_t top;       /* most rows */
+    size_t columns;   /* of a line of the text (tool_text_columns) */
     enum report_sort sort;
     bool diff;
     const struct report_callers *callers; /* of the rows, or NULL */
@@ -31,6 +32,12 @@ void report_print_head(const struct report_rows *r,
                        const struct report_print_options *o);
 void report_print_rows(const struct report_rows *r,
                        const struct report_print_options *o);
+/* Prints what the recording or the program lacks for better names, if it lacks
+   something. */
+void report_print_notes(const struct report_rows *r,
+                        const struct report_tallies *t);
+/* Prints the one of these notes that is for rows without debug information. */
+void report_print_bare(FILE *f, const struct report_rows *r);
 /* "BYTES CALLS LOCATION" a line, without a head. */
 void report_print_columns(const struct report_rows *r,
                           const struct report_print_options *o);

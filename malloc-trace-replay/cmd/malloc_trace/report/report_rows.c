@@ -199,15 +199,31 @@ static bool passes(struct report_rows *r, struct report_labels *l,
     return false;
 }
 
-/* True if the label of A is not the user's code. */
-static bool names_library(struct report_labels *l,
-                          const struct report_tally *a) {
+/* Counts the bytes of A whose label is not the user's code, or code without
+   debug information, which has no lines. */
+static void count_named(struct report_rows *r, struct report_labels *l,
+                        const struct report_tally *a) {
     uint32_t site = (uint32_t)a->key;
-    return report_rows_tally_by(l->by) == REPORT_TALLY_BY_SITE &&
-           l->by != REPORT_BY_STACK && site != REPORT_NOT_FREED &&
-           tool_sites_frame(l->sites, site) != NULL &&
-           !report_frames_is_user(&l->frames,
-                                  report_frames_named(&l->frames, site));
+    if (report_rows_tally_by(l->by) != REPORT_TALLY_BY_SITE ||
+        l->by == REPORT_BY_STACK || site == REPORT_NOT_FREED ||
+        tool_sites_frame(l->sites, site) == NULL)
+        return;
+    uint32_t number = report_frames_named(&l->frames, site);
+    const struct symbol_name *n = symbol_names_get(l->names, number);
+    if (!report_frames_is_user(&l->frames, number)) {
+        r->library_bytes += a->bytes;
+        return;
+    }
+    if (l->by == REPORT_BY_MODULE || l->by == REPORT_BY_LANGUAGE ||
+        n->special != NULL || n->language != 0 || n->module == NULL ||
+        n->file != NULL ||
+        report_frame_class(n, l->sites->has_lines) != REPORT_FRAME_USER)
+        return;
+    r->bare_bytes += a->bytes;
+    if (r->bare_module == NULL || a->bytes > r->bare_most) {
+        r->bare_most = a->bytes;
+        r->bare_module = n->module;
+    }
 }
 
 bool report_rows_add(struct report_rows *r, const struct report_tallies *t,
@@ -228,8 +244,8 @@ bool report_rows_add(struct report_rows *r, const struct report_tallies *t,
         if (!good || !passes(r, &labels, filter, a, text))
             continue;
         good = add_tally(r, t, text, i, old);
-        if (!old && names_library(&labels, a))
-            r->library_bytes += a->bytes;
+        if (!old && good)
+            count_named(r, &labels, a);
     }
     report_labels_fini(&labels);
     TCM_ASSERT(!good || totals_add_up(r));

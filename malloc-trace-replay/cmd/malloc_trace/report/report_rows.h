@@ -53,6 +53,9 @@ struct report_rows {
     uint64_t suppressed, suppressed_bytes; /* live blocks that were dropped */
     uint64_t kept, kept_bytes;             /* of these: kept by libraries */
     uint64_t library_bytes; /* in stacks without a frame of the user's code */
+    uint64_t bare_bytes; /* of rows that name code without debug information */
+    uint64_t bare_most;  /* of these, the most of one tally, */
+    const char *bare_module; /* in this module */
 };
 
 /* Choice of tallies that become rows, and how rows are named. All zero: all

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "common/collections.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -293,8 +294,9 @@ void report_stacks_fini(struct report_stacks *s) {
 
 /* --- Stacks of rows ------------------------------------------------------- */
 
-/* Most columns of a function's name. */
+/* Most columns of a function's name, and most bytes of these. */
 #define NAME_COLUMNS 60
+#define NAME_BYTES   (4 * NAME_COLUMNS)
 
 void report_callers_fini(struct report_callers *c) {
     report_stacks_fini(&c->stacks);
@@ -400,10 +402,9 @@ void report_callers_json(const struct report_callers *c, size_t row,
     tool_json_end_array(j);
 }
 
-/* Writes NAME, if it is C++ without arguments in <> and (); returns the
-   length. */
-static size_t put_short(char *to, const char *name) {
-    char text[4 * NAME_COLUMNS];
+const char *report_stacks_short(struct tool_text_line *room, const char *name,
+                                size_t columns) {
+    char text[16 * NAME_COLUMNS];
     size_t n = 0;
     unsigned angles = 0, parens = 0;
     bool plain =
@@ -419,8 +420,10 @@ static size_t put_short(char *to, const char *name) {
         angles += !plain && *p == '<';
     }
     text[n] = '\0';
-    return (size_t)snprintf(to, NAME_COLUMNS + 4, "%.*s%s", NAME_COLUMNS, text,
-                            n > NAME_COLUMNS ? "..." : "");
+    const char *shown = tool_text_middle(room, text, columns);
+    if (shown == text)
+        shown = strcpy(room->s, text);
+    return shown;
 }
 
 /* Depth at which the stacks of nodes A and B first differ; REPORT_STACKS_DEPTH:
@@ -453,10 +456,11 @@ static unsigned distinct_depth(const struct report_callers *c, size_t row,
 char *report_callers_text(const struct report_callers *c, size_t row,
                           size_t index, unsigned first, size_t width) {
     const struct report_stacks *s = &c->stacks;
+    struct tool_text_line room;
     unsigned distinct = distinct_depth(c, row, index), depth = 0;
     uint32_t label = UINT32_MAX;
     char *text = NULL;
-    size_t n = 0, room = 0;
+    size_t n = 0, bytes = 0;
     bool gap = false;
     for (uint32_t node = c->top[row * c->per_row + index].node; node != 0;
          node = s->node[node].parent, depth++) {
@@ -469,7 +473,7 @@ char *report_callers_text(const struct report_callers *c, size_t row,
         gap |= full && !user;
         if (full && !user)
             continue;
-        if (!tool_array_reserve(&text, &room, n + NAME_COLUMNS + 16, 1)) {
+        if (!tool_array_reserve(&text, &bytes, n + NAME_BYTES + 16, 1)) {
             free(text);
             return NULL;
         }
@@ -477,7 +481,10 @@ char *report_callers_text(const struct report_callers *c, size_t row,
                              n == 0 ? (first == 0 ? "" : "< ")
                              : gap  ? " < ... < "
                                     : " < ");
-        n += put_short(text + n, report_stacks_text(s, node));
+        n += (size_t)sprintf(text + n, "%s",
+                             report_stacks_short(&room,
+                                                 report_stacks_text(s, node),
+                                                 NAME_COLUMNS));
         gap = false;
     }
     if (gap)

@@ -14,6 +14,7 @@
 
 #include "cmd/malloc_trace/report/report_rows.h"
 #include "common/json.h"
+#include "common/text.h"
 
 #define REPORT_STACKS_NODES ((size_t)1 << 22)
 
@@ -81,6 +82,11 @@ static inline const char *report_stacks_text(const struct report_stacks *s,
                                              uint32_t node) {
     return s->labels.text[s->node[node].label];
 }
+
+/* NAME, or in ROOM, if it is C++, without arguments in <> and (), in at most
+   COLUMNS characters. */
+const char *report_stacks_short(struct tool_text_line *room, const char *name,
+                                size_t columns);
 
 /* Fills PATH with the labels from NODE to the root, at most
    REPORT_STACKS_DEPTH; returns how many. */
