@@ -9,10 +9,13 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/shared_library.h"
 #include "common/stop.h"
 #include "common/text.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,8 @@ struct repeat {
 
 /* --- This program once more ----------------------------------------------- */
 
+#define UNDER "--" REPLAY_UNDER "="
+
 char **replay_again_words(int argc, char **argv) {
     size_t n = argc < 1 ? 1 : (size_t)argc;
     char **words =
@@ -53,7 +58,8 @@ char **replay_again_words(int argc, char **argv) {
     if (words == NULL || argc < 1)
         return NULL;
     words[0] = argv[0];
-    memcpy(words + 2, argv + 1, (n - 1) * sizeof(*words));
+    size_t skip = argc > 1 && strncmp(argv[1], UNDER, strlen(UNDER)) == 0;
+    memcpy(words + 2, argv + 1 + skip, (n - 1 - skip) * sizeof(*words));
     return words;
 }
 
@@ -68,6 +74,55 @@ void replay_again(char *const *words) {
     (void)unsetenv("LD_PRELOAD");
     tool_before_exec();
     execv(replay_again_file(), words);
+}
+
+void replay_again_under(const char *library, char **words) {
+    static char word[PATH_MAX + sizeof(UNDER)], preload[PATH_MAX];
+    static char link[PATH_MAX];
+    snprintf(preload, sizeof(preload), "%s", library);
+    if (words == NULL) {
+        tool_error("out of memory");
+        return;
+    }
+    if (!tool_preload_link(preload, link))
+        return;
+    snprintf(word, sizeof(word), UNDER "%s", preload);
+    words[1] = word;
+    bool is_set = preload[0] == '\0' ? unsetenv("LD_PRELOAD") == 0
+                                     : setenv("LD_PRELOAD", preload, 1) == 0;
+    if (is_set) {
+        tool_before_exec();
+        execv(replay_again_file(), words);
+    }
+    tool_error("cannot execute this program again: %s", strerror(errno));
+    tool_preload_unlink(link);
+}
+
+/* Tells whether malloc comes from the file LIBRARY; else stores in *FROM where
+   it comes from. */
+static bool has_malloc_of(const char *library, const char **from) {
+    Dl_info info;
+    struct stat a, b;
+    void *p = dlsym(RTLD_DEFAULT, "malloc");
+    if (p == NULL || dladdr(p, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    *from = info.dli_fname;
+    return stat(library, &a) == 0 && stat(info.dli_fname, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool replay_again_is_under(const char *library, const char *under) {
+    static char link[PATH_MAX];
+    const char *from = "nowhere";
+    bool good = library[0] == '\0' || has_malloc_of(library, &from);
+    if (strcmp(library, under) != 0) {
+        snprintf(link, sizeof(link), "%s", under);
+        tool_preload_unlink(link);
+    }
+    if (!good)
+        tool_error("-a: %s did not take malloc over: malloc comes from %s",
+                   library, from);
+    return good;
 }
 
 void replay_again_fixed(char **words) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * --repeat: several runs, each a new process with the same command line, and
- * the spread of their figures. Also executes this program again, for decoding.
+ * the spread of their figures. Also executes this program again: for decoding,
+ * and under the allocator of -a.
  *
  * Why: an option in front of the command line makes a process one of several
  * runs and names the file of its JSON. So this module need not understand the
@@ -16,8 +17,8 @@
 
 /* --- This program once more ----------------------------------------------- */
 
-/* Copies ARGV, with an empty place behind the first word. NULL: out of
-   memory. */
+/* Copies ARGV, with an empty place behind the first word and without what
+   replay_again_under put there. NULL: out of memory. */
 char **replay_again_words(int argc, char **argv);
 /* Executes this program with WORDS, without what LD_PRELOAD names. Returns only
    on failure, with errno. */
@@ -26,6 +27,18 @@ void replay_again(char *const *words);
 /* Executes this program with WORDS as it was, but at the addresses of any other
    run. Returns if it has these already, or the system refuses. */
 void replay_again_fixed(char **words);
+
+/* Option of a process that replay_again_under made, without the dashes; its
+   value is what LD_PRELOAD names. */
+#define REPLAY_UNDER "under-library"
+/* Executes this program with WORDS in the same process, under LIBRARY in place
+   of what LD_PRELOAD names; "" is the C library. Returns only on failure, after
+   a message. */
+void replay_again_under(const char *library, char **words);
+/* Called in the process that replay_again_under made, with the value UNDER of
+   its option. Removes what was made for LD_PRELOAD. False: malloc does not come
+   from LIBRARY, after a message. */
+bool replay_again_is_under(const char *library, const char *under);
 
 /* The name by which this program was executed. */
 const char *replay_again_file(void);

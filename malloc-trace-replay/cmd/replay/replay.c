@@ -627,6 +627,17 @@ static void hold_process(uint64_t ns) {
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Makes this process one under the allocator of -a, if it is not. The parent of
+   several runs needs none. False: after a message. */
+static bool take_allocator(const struct replay_options *o, char **words) {
+    if (o->library == NULL || o->repeat != 0)
+        return true;
+    if (o->under != NULL)
+        return replay_again_is_under(o->library, o->under);
+    replay_again_under(o->library, words);
+    return false;
+}
+
 int main(int argc, char **argv) {
     static struct run r;
     static char stdout_buffer[8192];
@@ -641,10 +652,16 @@ int main(int argc, char **argv) {
     char **words = replay_again_words(argc, argv);
     if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);
-    if (!o.order.clock || o.decodes || o.probes || o.repeat != 0)
+    bool is_run = !o.decodes && !o.probes && o.repeat == 0;
+    if (!o.order.clock || !is_run)
         replay_clock_run_free();
     if (o.decodes)
         decode_ring(&o);
+    /* Allocators go by addresses, too: figures are to be the same each time. */
+    if (o.order.clock && is_run)
+        replay_again_fixed(words);
+    if (!take_allocator(&o, words))
+        return tool_end(TOOL_FAILED);
     if (o.probes)
         replay_clock_probe_main((int)o.probe_fd);
     if (o.repeat != 0) {
@@ -653,9 +670,6 @@ int main(int argc, char **argv) {
             hold_process(o.hold_ns);
         return tool_end(status);
     }
-    /* Allocators go by addresses, too: figures are to be the same each time. */
-    if (o.order.clock)
-        replay_again_fixed(words);
     if (!run_prepare(&r, &o))
         return tool_end(TOOL_FAILED);
     if (!run_ring(&r, &ring_fd)) {

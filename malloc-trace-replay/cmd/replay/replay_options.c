@@ -6,6 +6,7 @@
 #include "cmd/replay/run/clock_probe.h"
 #include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/watch/observer.h"
+#include "common/allocators.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -38,6 +39,21 @@ static bool parse_speed(void *ctx, const char *text) {
         return true;
     *speed = strtod(text, &end);
     return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
+}
+
+/* Takes the name of an allocator, or its library. */
+static bool parse_allocator(void *ctx, const char *text) {
+    static char path[PATH_MAX], names[400];
+    struct replay_options *o = ctx;
+    enum tool_allocator_found found = tool_allocator_find(text, path);
+    o->library = path;
+    if (found == TOOL_ALLOCATOR_FOUND || (found == TOOL_ALLOCATOR_UNKNOWN &&
+                                          tool_allocator_find_file(text, path)))
+        return true;
+    (void)tool_usage_error("-a: \"%s\" is not an allocator that is installed "
+                           "(%s) or the library of one",
+                           text, tool_allocators_installed(names));
+    return false;
 }
 
 /* Takes a number of operations, or a time with its unit. */
@@ -188,6 +204,13 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         touches[i] = replay_touch_name((enum replay_touch)i);
     touches[REPLAY_TOUCHES] = NULL;
     const struct tool_opt opts[] = {
+        {.letter = 'a',
+         .value = "NAME",
+         .help = "the allocator: glibc, " TCM_ALLOCATOR_NAME ", jemalloc, "
+                 "mimalloc, gperftools or another that is installed, or the "
+                 "path of a library; takes the place of LD_PRELOAD",
+         .take = parse_allocator,
+         .ctx = out},
         {.name = "json",
          .value = "FILE",
          .help = "write the results as JSON to FILE; with - to stdout, and the "
@@ -346,6 +369,7 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .ctx = &out->hold_ns,
          .expects = "a time such as 2.5, 1500ms or 1m30s, or - with a time"},
         /* Between processes of replay. */
+        {.name = REPLAY_UNDER, .value = "LIBRARY", .text = &out->under},
         {.name = REPLAY_CLOCK_PROBE,
          .value = "FD",
          .count = &out->probe_fd,
@@ -363,8 +387,8 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
         .about = "Runs the requests of traces (of stdin without FILE; "
                  "processed or raw, plain or compressed, also of the formats "
                  "that malloc-trace convert reads) against the malloc of this "
-                 "process, which LD_PRELOAD chooses, and reports time and "
-                 "memory.",
+                 "process, which -a or LD_PRELOAD chooses, and reports time "
+                 "and memory.",
         .opts = opts,
         .quiet = "no report and no progress, only errors",
         .notes = "Exit status: 0 success; 1 system error, or no trace; 2 "

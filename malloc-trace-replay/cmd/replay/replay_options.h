@@ -19,6 +19,9 @@ enum replay_threads_mode {
 };
 
 struct replay_options {
+    const char *library; /* path of -a; "": the C library; NULL: not given */
+    const char *under;   /* in a process that runs under it: what LD_PRELOAD
+                            names */
     const char *json;
     enum replay_threads_mode threads;
     enum replay_touch touch;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Traces under every allocator that is installed: the account of the replay is
-# that of the trace.
+# that of the trace. Allocators that -a names.
 . "$top_srcdir/tests/lib/harness.sh"
 
 if [ "${TCM_SANITIZED:-no}" != no ]; then
@@ -102,4 +102,73 @@ for touch in none first page all; do
     is "--touch=$touch is told" "$(json j touch)" "$touch"
 done
 note "$found allocators"
+
+# --- Allocators by name -------------------------------------------------------
+
+# under WHAT PATTERN OPTION...: a replay of threads.p has that allocator, though
+# LD_PRELOAD has $preload.
+preload=
+under() {
+    what=$1
+    pattern=$2
+    shift 2
+    rm -f j
+    check "$what" env LD_PRELOAD="$preload" timeout 60 "$replay" --json j "$@" \
+        threads.p
+    like "$what: its allocator" j "\"allocator\": \"$pattern"
+}
+own=tcmalloc-mt
+if [ -e "$minimal" ]; then
+    for options in "" --threads=none --threads=real --clock=recorded --check \
+        --latency --timeline=rows.csv; do
+        # shellcheck disable=SC2086
+        under "-a $own $options" libtcmalloc_minimal -a $own $options
+    done
+    under "-a $own --repeat=2" libtcmalloc_minimal -a $own --repeat=2
+    is "in both runs" "$(grep -c '"allocator": "libtcmalloc_minimal' j)" 2
+    preload=$minimal
+    under "-a glibc takes LD_PRELOAD's place" "libc\.so" -a glibc
+    preload=libc.so.6
+    under "and so do others" libtcmalloc_minimal -a $own
+    preload=
+    check "malloc-trace replay" "$malloc_trace" replay -q -a $own --json j \
+        threads.p
+    like "has it, too" j '"allocator": "libtcmalloc_minimal'
+    rm -f j
+    cat threads.p | timeout 60 "$replay" -q -a $own --json j 2>"$err"
+    is "a trace from a pipe is all there" "$(json j ops end_live_objects)" \
+        "$(key threads.truth ops) $(key threads.truth end_live_objects)"
+
+    mkdir "a b:c" tmp
+    cp "$minimal" "a b:c/lib x.so"
+    TMPDIR=$work/tmp
+    export TMPDIR
+    for options in "" --repeat=2 --clock=recorded --threads=real; do
+        # shellcheck disable=SC2086
+        under "a path with a blank and a colon $options" "lib.x\.so .$own" \
+            -a "a b:c/lib x.so" $options
+        is "which loads" "$(grep -c preload "$err")" 0
+    done
+    is "and leaves nothing behind" "$(ls tmp)" ""
+    unset TMPDIR
+else
+    skip "-a" "no shared library in this build"
+fi
+for name in nobody ./nothing.so "" libnothing.so; do
+    fails_with "-a \"$name\"" 2 "$replay" -a "$name" threads.p
+    like "names option, value and what is allowed" "$err" \
+        "^replay: -a: \"$name\" is not an allocator that is installed \\(glibc"
+    one_line "$err"
+    result "in a line" $?
+done
+echo 'int nothing;' >none.c
+# shellcheck disable=SC2086
+if ${CC:-cc} -shared -fPIC -o none.so none.c 2>"$err"; then
+    fails_with "a library without malloc" 1 "$replay" -a ./none.so threads.p
+    like "is named, and whose malloc it would be" "$err" \
+        "^replay: -a: .*/none.so did not take malloc over: malloc comes from "
+    is "and nothing is measured" "$(cat "$out")" ""
+else
+    skip "a library without malloc" "no compiler here"
+fi
 tap_end

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/fmt.h"
+#include "common/allocators.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -14,45 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* --- Known allocators ----------------------------------------------------- */
-
-/* File names, the newest version first. This project's library may have been
-   installed under gperftools' name (--enable-gperftools-soname): is_own_library
-   tells them apart. */
-static const struct {
-    const char *name;
-    const char *file[4];
-} known[] = {
-    {"jemalloc", {"libjemalloc.so.2", "libjemalloc.so.1"}},
-    {"mimalloc",
-     {"libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0"}},
-    {"gperftools", {"libtcmalloc_minimal.so.4", "libtcmalloc.so.4"}},
-    {"snmalloc", {"libsnmallocshim.so", "libsnmallocshim-rust.so"}},
-    {"rpmalloc", {"librpmallocwrap.so", "librpmalloc.so"}},
-    {"tbbmalloc", {"libtbbmalloc_proxy.so.2"}},
-    {"hardened_malloc",
-     {"libhardened_malloc.so", "libhardened_malloc-light.so"}},
-    {"scudo", {"libscudo.so", "libclang_rt.scudo_standalone-x86_64.so"}},
-    {"mesh", {"libmesh.so"}},
-    {"hoard", {"libhoard.so"}},
-    {"lockless", {"libllalloc.so.1.3"}},
-    {"scalloc", {"libscalloc.so"}},
-    {"supermalloc", {"libsupermalloc.so", "libsupermalloc_pthread.so"}},
-    {"umem", {"libumem_malloc.so.1"}},
-    {"jemalloc-dev", {"libjemalloc-dev.so.2"}},
-};
-
-#define OWN_NAME       TCM_ALLOCATOR_NAME
-#define C_LIBRARY_NAME "glibc"
-/* OWN_NAME in command lines, plans and results of older versions. */
-#define OWN_OLD_NAME "malloc-trace"
+/* --- Names of this project's allocator ------------------------------------ */
 
 /* Returns the settings (",VARIABLE=VALUE") behind either name of this project's
    allocator, which NAME begins with; NULL: NAME is another contestant's. */
 static const char *own_settings(const char *name) {
-    static const char *const own[] = {OWN_NAME, OWN_OLD_NAME};
+    static const char *const own[] = {TOOL_ALLOCATOR_OWN,
+                                      TOOL_ALLOCATOR_OWN_OLD};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(own); i++) {
         size_t n = strlen(own[i]);
         if (strncmp(name, own[i], n) == 0 &&
@@ -60,75 +30,6 @@ static const char *own_settings(const char *name) {
             return name + n;
     }
     return NULL;
-}
-
-bool compare_contestants_is_own_name(const char *name) {
-    const char *rest = own_settings(name);
-    return rest != NULL && *rest == '\0';
-}
-
-static const char *const folders[] = {"/usr/local/lib",
-                                      "/usr/local/lib64",
-                                      "/usr/lib/x86_64-linux-gnu",
-                                      "/usr/lib/aarch64-linux-gnu",
-                                      "/usr/lib64",
-                                      "/usr/lib",
-                                      "/lib"};
-
-static bool is_readable_in(const char *folder, size_t length, const char *file,
-                           char path[PATH_MAX]) {
-    char try[PATH_MAX];
-    int n = snprintf(try, sizeof(try), "%.*s/%s", (int)length, folder, file);
-    return n > 0 && n < PATH_MAX && realpath(try, path) != NULL &&
-           access(path, R_OK) == 0;
-}
-
-/* Searches FILE in about the places where the loader would. */
-static bool find_library_file(const char *file, char path[PATH_MAX]) {
-    if (strchr(file, '/') != NULL)
-        return realpath(file, path) != NULL && access(path, R_OK) == 0;
-    const char *list = getenv("LD_LIBRARY_PATH");
-    while (list != NULL && *list != '\0') {
-        size_t length = strcspn(list, ":;");
-        if (length != 0 && is_readable_in(list, length, file, path))
-            return true;
-        list += length + (list[length] != '\0');
-    }
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++)
-        if (is_readable_in(folders[i], strlen(folders[i]), file, path))
-            return true;
-    return false;
-}
-
-/* Tells whether PATH is a library of this project. */
-static bool is_own_library(const char *path) {
-    char own[PATH_MAX];
-    static const char *const name[] = {TOOL_LIBRARY, TOOL_RECORDING_LIBRARY};
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(name); i++)
-        if (tool_own_library_find(name[i], own) && strcmp(own, path) == 0)
-            return true;
-    return false;
-}
-
-/* Finds the library of the known allocator NAME; "" is the C library. 0: it is
-   not known, -1: it is not installed. */
-static int find_known_library(const char *name, char path[PATH_MAX]) {
-    if (strcmp(name, C_LIBRARY_NAME) == 0 || strcmp(name, "libc") == 0) {
-        path[0] = '\0';
-        return 1;
-    }
-    if (compare_contestants_is_own_name(name))
-        return tool_own_library_find(TOOL_LIBRARY, path) ? 1 : -1;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++) {
-        if (strcmp(known[i].name, name) != 0)
-            continue;
-        for (size_t f = 0; f < 4 && known[i].file[f] != NULL; f++)
-            if (find_library_file(known[i].file[f], path) &&
-                !is_own_library(path))
-                return 1;
-        return -1;
-    }
-    return 0;
 }
 
 /* --- One contestant ------------------------------------------------------- */
@@ -167,7 +68,7 @@ bool compare_contestant_is_like(const struct compare_contestant *a,
 }
 
 bool compare_contestant_is_own(const struct compare_contestant *c) {
-    return c->library[0] != '\0' && is_own_library(c->library);
+    return c->library[0] != '\0' && tool_allocator_is_own_library(c->library);
 }
 
 const char *compare_contestant_shown(const struct compare_contestant *c) {
@@ -350,7 +251,8 @@ bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library) {
     const char *settings = own_settings(name);
     char *own = NULL;
-    if (settings != NULL && asprintf(&own, OWN_NAME "%s", settings) < 0)
+    if (settings != NULL &&
+        asprintf(&own, TOOL_ALLOCATOR_OWN "%s", settings) < 0)
         return out_of_memory();
     if (own != NULL)
         name = own;
@@ -375,34 +277,41 @@ bool compare_contestants_add(struct compare_contestants *all,
     const char *rest = text + length;
     bool is_own = *rest != '=' && own_settings(text) != NULL;
     struct compare_contestant *c =
-        is_own ? append_contestant(all, OWN_NAME, strlen(OWN_NAME))
+        is_own ? append_contestant(all, TOOL_ALLOCATOR_OWN,
+                                   strlen(TOOL_ALLOCATOR_OWN))
                : append_contestant(all, text, length);
     if (c == NULL)
         return false;
     if (*rest != '=') {
-        int there = find_known_library(c->name, path);
-        if (there == 0) {
-            (void)tool_usage_error("-a: \"%s\" is not a known allocator; for "
-                                   "others give NAME=LIBRARY",
-                                   c->name);
+        enum tool_allocator_found there = tool_allocator_find(c->name, path);
+        if (there == TOOL_ALLOCATOR_UNKNOWN) {
+            char names[400];
+            (void)tool_usage_error("-a: \"%s\" is not a known allocator "
+                                   "(installed are %s); for others give "
+                                   "NAME=LIBRARY",
+                                   c->name, tool_allocators_installed(names));
             return false;
         }
-        if (there < 0)
+        if (there == TOOL_ALLOCATOR_MISSING)
             compare_contestant_exclude(c, "it is not installed");
-        return set_library(c, there < 0 ? c->name : path) &&
+        return set_library(c,
+                           there == TOOL_ALLOCATOR_MISSING ? c->name : path) &&
                set_variables(c, *rest == ',' ? rest + 1 : rest);
     }
     char *file = strndup(rest + 1, strcspn(rest + 1, ","));
     if (file == NULL)
         return out_of_memory();
     rest += 1 + strlen(file);
-    int there = strchr(file, '/') != NULL ? 0 : find_known_library(file, path);
-    if (there == 0 && file[0] == '\0') {
+    enum tool_allocator_found there = TOOL_ALLOCATOR_UNKNOWN;
+    if (strchr(file, '/') == NULL)
+        there = tool_allocator_find(file, path);
+    if (there == TOOL_ALLOCATOR_UNKNOWN && file[0] == '\0') {
         path[0] = '\0';
-    } else if (there == 0 && !find_library_file(file, path)) {
+    } else if (there == TOOL_ALLOCATOR_UNKNOWN &&
+               !tool_allocator_find_file(file, path)) {
         compare_contestant_exclude(c, "there is no library %s", file);
         snprintf(path, sizeof(path), "%s", file);
-    } else if (there < 0) {
+    } else if (there == TOOL_ALLOCATOR_MISSING) {
         compare_contestant_exclude(c, "%s is not installed", file);
         snprintf(path, sizeof(path), "%s", file);
     }
@@ -413,12 +322,13 @@ bool compare_contestants_add(struct compare_contestants *all,
 
 bool compare_contestants_add_known(struct compare_contestants *all) {
     char path[PATH_MAX];
-    if (!compare_contestants_add(all, C_LIBRARY_NAME) ||
-        !compare_contestants_add(all, OWN_NAME))
+    const char *name;
+    if (!compare_contestants_add(all, TOOL_ALLOCATOR_C_LIBRARY) ||
+        !compare_contestants_add(all, TOOL_ALLOCATOR_OWN))
         return false;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
-        if (find_known_library(known[i].name, path) > 0 &&
-            !compare_contestants_add(all, known[i].name))
+    for (size_t i = 0; (name = tool_allocator_known(i)) != NULL; i++)
+        if (tool_allocator_find(name, path) == TOOL_ALLOCATOR_FOUND &&
+            !compare_contestants_add(all, name))
             return false;
     return true;
 }

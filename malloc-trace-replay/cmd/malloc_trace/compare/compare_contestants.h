@@ -67,9 +67,6 @@ bool compare_contestants_add_variant(struct compare_contestants *all,
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library);
 
-/* Tells whether NAME is a name, also an old one, of this project's allocator.
-   */
-bool compare_contestants_is_own_name(const char *name);
 /* The index of NAME, or of the contestant that has this name in older versions;
    SIZE_MAX: none. */
 size_t compare_contestants_find(const struct compare_contestants *all,

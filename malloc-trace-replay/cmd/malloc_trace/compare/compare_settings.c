@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_settings.h"
 
 #include "base/check.h"
+#include "common/allocators.h"
 #include "common/main.h"
 
 #include <ctype.h>
@@ -240,8 +241,8 @@ static bool add_values(struct compare_contestants *all, size_t from,
 }
 
 bool compare_settings_add(struct compare_contestants *all, const char *name) {
-    if (compare_contestants_is_own_name(name))
-        name = TCM_ALLOCATOR_NAME;
+    if (tool_allocator_is_own_name(name))
+        name = TOOL_ALLOCATOR_OWN;
     size_t from = compare_contestants_find(all, name);
     unsigned version = 0;
     bool any = false;

@@ -258,7 +258,7 @@ void replay_clock_probe_main(int fd) {
 /* --- The process that asks ------------------------------------------------ */
 
 void replay_clock_probe(struct replay_clock_foreign *found, char **words) {
-    char option[48], **argv = words;
+    char option[48];
     struct tool_child_end end = {0};
     memset(found, 0, sizeof(*found));
     found->counter_unknown = found->kernel_unknown = true;
@@ -266,9 +266,10 @@ void replay_clock_probe(struct replay_clock_foreign *found, char **words) {
     if (fd < 0 || words == NULL)
         return;
     snprintf(option, sizeof(option), "--" REPLAY_CLOCK_PROBE "=%d", fd);
-    char *probe[] = {argv[0], option, NULL};
+    /* -a is among the other words, which have no effect */
+    words[1] = option;
     const struct tool_child_spec what = {.file = replay_again_file(),
-                                         .argv = probe,
+                                         .argv = words,
                                          .out = TOOL_CHILD_NULL,
                                          .err = TOOL_CHILD_NULL,
                                          .keep = &fd,
