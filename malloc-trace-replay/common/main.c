@@ -191,6 +191,54 @@ bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value) {
     return true;
 }
 
+/* A decimal number: WHOLE and FRACTION / SCALE. */
+struct decimal {
+    uint64_t whole, fraction, scale;
+};
+
+/* Parses a number without sign at *TEXT and advances *TEXT behind it. Only the
+   first nine decimal places count. */
+static bool parse_decimal(const char **text, struct decimal *d) {
+    const char *p = *text;
+    size_t digits = 0;
+    *d = (struct decimal){.scale = 1};
+    for (; *p >= '0' && *p <= '9'; p++, digits++)
+        if (__builtin_mul_overflow(d->whole, (uint64_t)10, &d->whole) ||
+            __builtin_add_overflow(d->whole, (uint64_t)(*p - '0'), &d->whole))
+            return false;
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++, digits++)
+            if (d->scale < 1000000000u) {
+                d->fraction = d->fraction * 10 + (uint64_t)(*p - '0');
+                d->scale *= 10;
+            }
+    *text = p;
+    return digits != 0;
+}
+
+/* Stores D times UNIT, without decimal places. false: it is too large. */
+static bool scale_decimal(const struct decimal *d, uint64_t unit,
+                          uint64_t *result) {
+    uint64_t product;
+    unsigned __int128 rest = (unsigned __int128)d->fraction * unit / d->scale;
+    return !__builtin_mul_overflow(d->whole, unit, &product) &&
+           !__builtin_add_overflow(product, (uint64_t)rest, result);
+}
+
+bool tool_parse_bytes(const char *text, uint64_t max, uint64_t *bytes) {
+    static const char prefixes[] = "kmgt";
+    struct decimal d;
+    uint64_t unit = 1;
+    if (!parse_decimal(&text, &d))
+        return false;
+    const char *prefix = strchr(prefixes, (unsigned char)*text | 0x20);
+    if (prefix != NULL) {
+        unit = (uint64_t)1024 << 10 * (prefix - prefixes);
+        text += strcmp(text + 1, "iB") == 0 ? 3 : 1;
+    }
+    return *text == '\0' && scale_decimal(&d, unit, bytes) && *bytes <= max;
+}
+
 static const struct unit {
     const char *name;
     uint64_t ns;
@@ -217,28 +265,11 @@ static uint64_t parse_unit(const char **text) {
 /* Parses one number with its unit. Decimal places below a nanosecond are
    dropped. */
 static bool parse_part(const char **text, uint64_t *ns) {
-    const char *p = *text;
-    uint64_t whole = 0, fraction = 0, scale = 1;
-    size_t digits = 0;
-    for (; *p >= '0' && *p <= '9'; p++, digits++) {
-        if (whole > UINT64_MAX / 20)
-            return false;
-        whole = whole * 10 + (uint64_t)(*p - '0');
-    }
-    if (*p == '.')
-        for (p++; *p >= '0' && *p <= '9'; p++, digits++)
-            if (scale < 1000000000u) {
-                fraction = fraction * 10 + (uint64_t)(*p - '0');
-                scale *= 10;
-            }
-    if (digits == 0)
+    struct decimal d;
+    if (!parse_decimal(text, &d))
         return false;
-    uint64_t unit = parse_unit(&p), sum;
-    *text = p;
-    if (unit == 0 || __builtin_mul_overflow(whole, unit, &sum))
-        return false;
-    unsigned __int128 rest = (unsigned __int128)fraction * unit / scale;
-    return !__builtin_add_overflow(sum, (uint64_t)rest, ns);
+    uint64_t unit = parse_unit(text);
+    return unit != 0 && scale_decimal(&d, unit, ns);
 }
 
 bool tool_parse_time(const char *text, uint64_t *ns) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Basics of every program: its name in messages, exit statuses, progress, and
- * numbers and times on command lines (for options see common/opts.h).
+ * numbers, sizes and times on command lines (for options see common/opts.h).
  *
  * Invariants: a message is one line, written by one call; bytes that would
  * break the line or command the terminal are shown as \n or \xNN
@@ -59,6 +59,10 @@ void tool_print_version(void);
 /* Parses a whole decimal number of at most MAX. false: TEXT is not one; no
    message. */
 bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value);
+/* Parses a number of bytes of at most MAX: a decimal number, with K, M, G or T
+   behind it that many times 1024 (64K, 1.5M; also 64k, 64KiB). Decimal places
+   below a byte are dropped. false: TEXT is not one; no message. */
+bool tool_parse_bytes(const char *text, uint64_t max, uint64_t *bytes);
 /* Parses a time: a number of seconds, or one or more numbers with the units h,
    m, s, ms, us or ns (1m30s). Numbers may have decimal places. false: TEXT is
    not a time; no message. */

@@ -30,8 +30,9 @@ static bool is_valid_row(const struct tool_opt *t) {
     int destinations =
         (t->flag != NULL) +
         (t->text != NULL || (t->words != NULL && t->list == NULL)) +
-        (t->count != NULL) + (t->ns != NULL) + (t->number != NULL) +
-        (t->ratio != NULL) + (t->list != NULL) + (t->take != NULL);
+        (t->count != NULL) + (t->bytes != NULL) + (t->ns != NULL) +
+        (t->number != NULL) + (t->ratio != NULL) + (t->list != NULL) +
+        (t->take != NULL);
     if (!is_option(t))
         return destinations == 0 && t->help != NULL;
     return destinations == 1 && (t->flag != NULL) == (t->value == NULL) &&
@@ -209,12 +210,18 @@ static void allowed_text(const struct tool_opt *t, char *out, size_t size) {
         snprintf(out, size, "a number from %g to %g", t->low, t->high);
     } else {
         char bounds[80];
+        const char *what = t->ns != NULL      ? "time"
+                           : t->bytes != NULL ? "number of bytes"
+                                              : "whole number";
+        const char *such = t->ns != NULL      ? "2.5, 1500ms or 1m30s"
+                           : t->bytes != NULL ? "4096, 64K, 1.5M or 2G"
+                                              : NULL;
         bounds_text(t, bounds, sizeof(bounds));
-        snprintf(out, size, "a %s%s%s", t->ns != NULL ? "time" : "whole number",
-                 bounds,
-                 t->ns == NULL    ? ""
-                 : bounds[0] != 0 ? ", such as 2.5, 1500ms or 1m30s"
-                                  : " such as 2.5, 1500ms or 1m30s");
+        snprintf(out, size, "a %s%s%s%s", what, bounds,
+                 such == NULL        ? ""
+                 : bounds[0] != '\0' ? ", such as "
+                                     : " such as ",
+                 such == NULL ? "" : such);
     }
 }
 
@@ -268,6 +275,8 @@ static bool store(const struct tool_opt *t, const char *value) {
         return true;
     if (t->count != NULL)
         return tool_parse_u64(value, most, t->count) && *t->count >= t->least;
+    if (t->bytes != NULL)
+        return tool_parse_bytes(value, most, t->bytes) && *t->bytes >= t->least;
     if (t->ns != NULL)
         return tool_parse_time(value, t->ns) && *t->ns >= t->least &&
                *t->ns <= most;

@@ -39,6 +39,7 @@ struct tool_opt {
     bool *flag;        /* true if given; the only destination without VALUE */
     const char **text; /* points into ARGV; NULL: given without a value */
     uint64_t *count;   /* whole decimal number from LEAST to MOST */
+    uint64_t *bytes;   /* size (tool_parse_bytes) from LEAST to MOST */
     uint64_t *ns;      /* time (tool_parse_time) from LEAST to MOST */
     uint64_t least, most; /* MOST 0: no limit */
     double *number;       /* from LOW to HIGH */

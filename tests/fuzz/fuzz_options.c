@@ -21,6 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (void)snprintf(again, sizeof(again), "%llu", (unsigned long long)v);
         FUZZ_CHECK(v <= 1000000 && strcmp(v == 0 ? "" : again, digits) == 0);
     }
+    if (tool_parse_bytes(text, 1000000, &v))
+        FUZZ_CHECK(v <= 1000000 &&
+                   strspn(text, "0123456789.kmgtKMGTiB") == strlen(text));
     if (tool_parse_time(text, &ns))
         FUZZ_CHECK(strspn(text, "0123456789.hmnsu") == strlen(text));
     struct filter_list list = {0};

@@ -132,6 +132,43 @@ static void test_end(void) {
            "otherwise the status stays");
 }
 
+static void test_bytes(void) {
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        {"0", 0},
+        {"4096", 4096},
+        {"1K", 1024},
+        {"1k", 1024},
+        {"1.5M", 1572864},
+        {"2G", (uint64_t)2 << 30},
+        {"16383T", (uint64_t)16383 << 40},
+        {"0.5KiB", 512},
+        {".25k", 256},
+        {"1.0009", 1},
+        {"18446744073709551615", UINT64_MAX},
+    };
+    static const char *const bad[] = {
+        "",      "K",     "-1",   "1 K",  "1KB",       "1B",
+        "1kib ", "1KiBx", "1..5", "0x10", "16777216T", "18446744073709551616"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        uint64_t v = 7;
+        tap_ok(tool_parse_bytes(good[i].text, UINT64_MAX, &v) &&
+                   v == good[i].bytes,
+               "%s bytes", good[i].text);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        uint64_t v;
+        tap_ok(!tool_parse_bytes(bad[i], UINT64_MAX, &v), "\"%s\" is no size",
+               bad[i]);
+    }
+    uint64_t v;
+    tap_ok(tool_parse_bytes("1K", 1024, &v) &&
+               !tool_parse_bytes("1K", 1023, &v),
+           "a size has a limit");
+}
+
 static void test_numbers(void) {
     uint64_t v = 5;
     tap_ok(tool_parse_u64("0", 10, &v) && v == 0, "0");
@@ -201,6 +238,7 @@ int main(void) {
     test_messages();
     test_end();
     test_numbers();
+    test_bytes();
     test_times();
     test_names();
     return tap_done();

@@ -14,7 +14,7 @@
 
 static bool flag, first_given, number_given;
 static const char *text, *maybe;
-static uint64_t count, ns;
+static uint64_t count, ns, bytes;
 static double number, ratio;
 static unsigned word;
 static const char *names[2], *shades[2];
@@ -69,6 +69,7 @@ static const struct tool_opt opts[] = {
      .help = "a time",
      .ns = &ns,
      .least = 1000},
+    {.name = "size", .value = "SIZE", .bytes = &bytes, .least = 4096},
     {.name = "number",
      .value = "X",
      .help = "a number",
@@ -164,6 +165,9 @@ static void test_values(void) {
            "without a limit");
     tap_ok(PARSE(W("--a-time-with-a-long-name=1m2s")) && ns == 62000000000u,
            "a time");
+    tap_ok(PARSE(W("--size=64K")) && bytes == 65536 &&
+               PARSE(W("--size=1.5GiB")) && bytes == 1610612736,
+           "a number of bytes");
     tap_ok(PARSE(W("--number=0.5")) && number == 0.5 && number_given,
            "a number");
     tap_ok(PARSE(W("--ratio=2%")) && ratio == 0.02 && PARSE(W("--ratio=0.5")) &&
@@ -226,6 +230,12 @@ static void test_messages(void) {
         {"--a-time-with-a-long-name=1ns",
          "--a-time-with-a-long-name: \"1ns\" is not a time from 1us on, such "
          "as 2.5, 1500ms or 1m30s"},
+        {"--size=1",
+         "--size: \"1\" is not a number of bytes from 4096 on, such as 4096, "
+         "64K, 1.5M or 2G"},
+        {"--size=64KB",
+         "--size: \"64KB\" is not a number of bytes from 4096 on, such as "
+         "4096, 64K, 1.5M or 2G"},
         {"--number=2.1", "--number: \"2.1\" is not a number from 0.5 to 2"},
         {"--number=nan", "--number: \"nan\" is not a number from 0.5 to 2"},
         {"--number=1x", "--number: \"1x\" is not a number from 0.5 to 2"},

@@ -43,7 +43,7 @@ int cmd_dump(int argc, char **argv) {
         {.name = "from",
          .value = "OFFSET",
          .help = "leave out events before this byte offset of FILE",
-         .count = &d.lines.from,
+         .bytes = &d.lines.from,
          .most = UINT64_MAX - 1},
         {.name = "count",
          .value = "N",
