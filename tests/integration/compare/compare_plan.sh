@@ -153,9 +153,13 @@ check "and those with bad results" sh "$dir/jobs.txt"
 is "half of the recorded run, and twice that" \
     "$(share 1000000 1000000 500000 | cut -c 1-6)" 66.666
 like "in words" "$out" "malloc takes about 66.7 % of the program's"
-like "and so what is saved" "$out" "would take about 33.3 % less"
-is "which is recommended first" "$(head -n 1 "$out" | sed 's/time, .*/time,/')" \
-    "Take tcmalloc-mt: the program takes about 33 % less time,"
+like "of which the other one takes half" "$out" \
+    "processor time, with tcmalloc-mt 0\.50 times as much\."
+is "which is recommended first" "$(head -n 1 "$out" | sed 's/glibc, .*/glibc,/')" \
+    "Take tcmalloc-mt: the program takes about 33 % less time than with glibc,"
+is "and is the only saving of the words" "$(sed '/^$/q' "$out" |
+    grep -oE '[0-9.]+ % less( time)?' | sort -u | grep -v memory)" \
+    "33 % less time"
 is "with its gain" "$("$python" -c '
 import json
 g = json.load(open("j"))["recommendation"]["time"]

@@ -153,10 +153,12 @@ assert all(x["true_ratio"] > 0 and x["opinion"] for x in p), p' 2>"$err"
 compare --run-program -- ./does </dev/null
 is "run itself, too: status and output" "$status,$(cat "$out")" "0,out"
 like "prediction beside truth" "$err" "^The program itself, processor time"
+like "and which of them the first line has" "$err" \
+    "^The recommendation goes by what is predicted"
 like "of memory, too" "$err" "^The program itself, peak memory"
 like "with both figures" "$err" "^  tcmalloc-mt  *[0-9.]+ +[0-9.]+ "
 is "of two rounds nothing is said to be even" \
-    "$(grep -c '^  tcmalloc-mt .* truth not known: too few rounds$' "$err"),$(
+    "$(grep -c '^  tcmalloc-mt .* not known: too few rounds$' "$err"),$(
         grep -c 'about even' "$err")" 2,0
 program "run itself"
 clean "run itself"

@@ -94,9 +94,11 @@ static void test_take(void) {
     put_share(2, 0.24, 1);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && r.contestant == 1,
            "a gain is recommended");
-    tap_ok(says("Take b: the program takes about 12 % less time, about 3.0 % "
-                "more memory."),
+    tap_ok(says("Take b: the program takes about 12 % less time than with a, "
+                "about 3.0 % more memory."),
            "with what it is of the program");
+    tap_is_str(r.basis, "Time and memory are predicted from the replays.",
+               "and where the figures come from");
     tap_ok(!r.by_program && r.runner_up == SIZE_MAX, "by the replays");
     comparison_free(&c);
 
@@ -118,7 +120,8 @@ static void test_take(void) {
     put(1, 1, 0.8, 0.01);
     put_share(0, 0.2, 1);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE &&
-               strstr(r.text, "as much time, about 20 % less memory") != NULL,
+               strstr(r.text, "as much time as with a, about 20 % less "
+                              "memory") != NULL,
            "memory alone is a reason, too");
     comparison_free(&c);
 }
@@ -159,9 +162,11 @@ static void test_unknown_share(void) {
     put(1, 0.8, 1, 0.01);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE &&
                r.prospect.share_assumed &&
-               says("Take b: malloc takes about 20 % less time, as much "
-                    "memory."),
+               says("Take b: malloc takes about 20 % less time than with a, as "
+                    "much memory."),
            "20 %% of malloc's time where its share is unknown");
+    tap_ok(strstr(r.basis, "the time is malloc's own") != NULL,
+           "which is said");
     comparison_free(&c);
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -182,6 +187,10 @@ static void test_program(void) {
            "replays are believed where runs of the program agree");
     tap_ok(fabs(r.prospect.time.ratio - 0.9) < 0.01,
            "whose time says how much malloc has of it");
+    tap_is_str(r.basis,
+               "Time and memory are predicted from the replays, and runs of "
+               "the program agree.",
+               "which is said");
     comparison_free(&c);
 
     begin(2, 12);
@@ -191,6 +200,8 @@ static void test_program(void) {
     put_program(1, 0.2, 1.2, 10, 0.01);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY && r.by_program,
            "the program is believed where it is slower instead");
+    tap_ok(strstr(r.basis, "the replays predict otherwise") != NULL,
+           "which is said");
     comparison_free(&c);
 
     begin(2, 12);
@@ -199,8 +210,12 @@ static void test_program(void) {
     put_program(0, 0.2, 1, 10, 0.01);
     put_program(1, 0.2, 0.8, 10, 0.01);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_TAKE && r.by_program &&
-               strstr(r.text, "the replays differ") != NULL,
-           "and where it is faster, which is said");
+               strstr(r.text, "20 % less time") != NULL,
+           "and where it is faster");
+    tap_is_str(r.basis,
+               "The time is that of runs of the program; the replays predict "
+               "as much time. The memory is predicted from the replays.",
+               "beside which the prediction is told");
     comparison_free(&c);
 }
 

@@ -93,7 +93,8 @@ static void print_best_of(const struct comparison *c,
         fprintf(out, "No allocator is shown to %s than %s", none, base);
         double d = largest_undetected(c, s, m);
         if (d > 0)
-            fprintf(out, "; a difference of %.1f %% would have been", 100 * d);
+            fprintf(out, "; a difference of %.1f %% would have been shown",
+                    100 * d);
         fputs(".\n", out);
         return;
     }
@@ -172,8 +173,8 @@ static void print_huge_pages(const struct comparison *c,
                               fabs(huge->typical - huge->baseline) >
                                   HUGE_DIFFERENCE * peak->baseline);
     }
-    const char *between = "Huge pages differ, and with them the program's own "
-                          "accesses: ";
+    const char *between = "Huge pages differ, in which the program's own "
+                          "accesses are faster: ";
     for (size_t k = 0; differs && k < s->ranked; k++) {
         size_t i = s->order[k];
         const struct compare_verdict *huge = &all[i][METRIC_HUGE];
@@ -190,25 +191,32 @@ static void print_huge_pages(const struct comparison *c,
     fputs(differs ? ".\n" : "", out);
 }
 
-/* Prints malloc's share of the program's time: an allocator that takes twice as
-   long matters little where that share is one per cent. */
-static void print_share(const struct comparison *c,
-                        const struct compare_sheet *s, FILE *out) {
-    size_t best = compare_sheet_best(s, METRIC_TIME);
-    double percent =
-        c->traces == 1 ? compare_verdict_malloc_percent(c, 0) : NAN;
-    if (isnan(percent))
-        return;
-    fprintf(out,
-            "With %s malloc takes about %.1f %% of the program's processor "
-            "time",
-            compare_contestant_shown(&c->contestants.list[c->baseline]),
-            percent);
-    if (best != SIZE_MAX)
-        fprintf(out, "; with %s the program would take about %.1f %% less",
-                compare_contestant_shown(&c->contestants.list[best]),
-                percent * (1 - s->verdict[best][METRIC_TIME].ratio));
-    fputs(".\n", out);
+/* Prints malloc's share of the program's time, from which the replays' figures
+   become the program's, and a heading of these figures. */
+static bool print_share(const struct comparison *c,
+                        const struct compare_sheet *s,
+                        const struct compare_recommendation *r, FILE *out) {
+    struct compare_effect e;
+    bool take = r->advice == COMPARE_ADVICE_TAKE;
+    size_t i = take                         ? r->contestant
+               : s->order[0] != c->baseline ? s->order[0]
+                                            : s->order[1];
+    if (!compare_effect_of(c, i, c->baseline, COMPARE_CPU, &e))
+        return false;
+    if (!isnan(e.share)) {
+        fprintf(out,
+                "With %s malloc takes about %.1f %% of the program's processor "
+                "time",
+                compare_contestant_shown(&c->contestants.list[c->baseline]),
+                100 * e.share);
+        if (take)
+            fprintf(out, ", with %s %.2f times as much",
+                    compare_contestant_shown(&c->contestants.list[i]),
+                    s->verdict[i][METRIC_TIME].ratio);
+        fputs(". ", out);
+    }
+    fputs("Of malloc alone, in the replays:\n", out);
+    return true;
 }
 
 /* Prints the recommendation, and what it stands on. */
@@ -219,17 +227,20 @@ static bool print_words(const struct comparison *c,
     if (!compare_recommend(c, &r))
         return false;
     fprintf(out, "%s\n", r.text);
+    if (r.basis[0] != '\0')
+        fprintf(out, "%s\n", r.basis);
     for (size_t k = 0; k < s->ranked; k++)
         known = known || (s->order[k] != c->baseline &&
                           s->verdict[s->order[k]][METRIC_TIME].has_interval);
     if (!known)
         return true;
+    if (!print_share(c, s, &r, out))
+        return false;
     print_best_of(c, s, METRIC_TIME, "takes least processor time",
                   "take less processor time", out);
     print_price(c, s, out);
     print_best_of(c, s, METRIC_PEAK_RSS, "needs least memory at its peak",
                   "need less memory at its peak", out);
-    print_share(c, s, out);
     print_huge_pages(c, s, out);
     return print_system_time(c, s, out);
 }

@@ -409,18 +409,18 @@ static const char *agreement_text(const struct compare_effect *e,
     if (!e->predicted.known)
         return "not predicted";
     if (!true_range->has_interval)
-        return "truth not known: too few rounds";
+        return "not known: too few rounds";
     if (!sure ||
         fabs(true_range->ratio - 1) < (q == COMPARE_CPU ? margin : 0.05)) {
         bool narrow = true_range->low > 1 - even && true_range->high < 1 + even;
         if (!narrow)
-            return "truth not sure";
+            return "not sure";
         if (fabs(e->predicted.ratio - 1) < even)
             return "both about even";
     } else if ((e->predicted.ratio > 1) == (true_range->ratio > 1)) {
         return fabs(e->predicted.ratio - true_range->ratio) < 0.05
                    ? "agree"
-                   : "same sign";
+                   : "same direction";
     }
     if (q == COMPARE_CPU)
         return misses_system_time(s) ? "differ: system time"
@@ -446,7 +446,7 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
         fprintf(out, "\nThe program itself, %s beside %s\n%-20s%10s%10s   %s\n",
                 quantity_title[q],
                 compare_contestant_shown(&c->contestants.list[c->baseline]), "",
-                "predicted", "truth", "interval (all hold 19 of 20 times)");
+                "predicted", "measured", "interval (all hold 19 of 20 times)");
         for (size_t i = 0; i < c->contestants.count; i++) {
             struct compare_effect e;
             struct split s;
@@ -474,6 +474,10 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
                 print_split(&s, c->margin, out);
         }
     }
+    fputs(
+        "The recommendation goes by what is predicted, or by what is measured "
+        "where that\ninterval and the prediction's are disjoint.\n",
+        out);
     return true;
 }
 

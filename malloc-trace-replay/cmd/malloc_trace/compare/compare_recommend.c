@@ -13,16 +13,24 @@
 
 /* --- Prospects ------------------------------------------------------------ */
 
-/* Chooses between prediction and measurement. */
-static struct compare_range choose_range(const struct compare_effect *e,
-                                         struct compare_prospect *p) {
-    bool contradicted = compare_effect_is_contradicted(e);
-    if (!contradicted &&
-        (e->predicted.has_interval || !e->measured.has_interval))
-        return e->predicted;
-    p->by_program = true;
-    p->contradicted = p->contradicted || contradicted;
-    return e->measured;
+/* Tells whether an effect is that on runs of the program. */
+static bool is_measured(const struct compare_effect *e) {
+    return compare_effect_is_contradicted(e) ||
+           (!e->predicted.has_interval && e->measured.has_interval);
+}
+
+/* Finds the effect on Q, and chooses between prediction and measurement. */
+static bool find_range(const struct comparison *c, size_t contestant,
+                       size_t base, enum compare_quantity q,
+                       struct compare_range *range,
+                       struct compare_prospect *p) {
+    struct compare_effect *e = &p->effect[q];
+    if (!compare_effect_of(c, contestant, base, q, e))
+        return false;
+    *range = is_measured(e) ? e->measured : e->predicted;
+    p->by_program = p->by_program || is_measured(e);
+    p->contradicted = p->contradicted || compare_effect_is_contradicted(e);
+    return true;
 }
 
 /* Sets P->time to malloc's own, as its share of the program is unknown. */
@@ -44,13 +52,10 @@ static bool assume_share(const struct comparison *c, size_t contestant,
    on tiny traces, counts as the same. */
 static bool find_prospect(const struct comparison *c, size_t contestant,
                           size_t base, struct compare_prospect *p) {
-    struct compare_effect time, memory;
     *p = (struct compare_prospect){.known = false};
-    if (!compare_effect_of(c, contestant, base, COMPARE_CPU, &time) ||
-        !compare_effect_of(c, contestant, base, COMPARE_MEMORY, &memory))
+    if (!find_range(c, contestant, base, COMPARE_CPU, &p->time, p) ||
+        !find_range(c, contestant, base, COMPARE_MEMORY, &p->memory, p))
         return false;
-    p->time = choose_range(&time, p);
-    p->memory = choose_range(&memory, p);
     if (!p->time.has_interval && !assume_share(c, contestant, base, p))
         return false;
     p->known = p->time.has_interval;
@@ -95,27 +100,37 @@ static void append_text(char *text, size_t size, const char *fmt, ...) {
     va_end(ap);
 }
 
-/* Appends "12 % less time", "as much memory". */
-static void append_change(char *text, size_t size,
-                          const struct compare_range *r, const char *what) {
-    double percent = 100 * fabs(1 - r->ratio);
-    if (percent < 0.05 || (r->low <= 1 && r->high >= 1))
-        append_text(text, size, "as much %s", what);
-    else
-        append_text(text, size, "about %.*f %% %s %s", percent < 9.95 ? 1 : 0,
-                    percent, r->ratio < 1 ? "less" : "more", what);
+static bool is_change(const struct compare_range *r) {
+    return fabs(1 - r->ratio) >= 0.0005 && (r->low > 1 || r->high < 1);
 }
 
-/* Appends what a contestant brings: "the program takes about 12 % less time,
-   about 3 % more memory". */
+/* Appends "about 12 % less", or "as much". */
+static void append_change(char *text, size_t size,
+                          const struct compare_range *r) {
+    double percent = 100 * fabs(1 - r->ratio);
+    if (!is_change(r))
+        append_text(text, size, "as much");
+    else
+        append_text(text, size, "about %.*f %% %s", percent < 9.95 ? 1 : 0,
+                    percent, r->ratio < 1 ? "less" : "more");
+}
+
+/* Appends what a contestant brings: "the program takes about 12 % less time
+   than with glibc, about 3.0 % more memory". BASE "": without "than ...". */
 static void append_prospect(char *text, size_t size,
-                            const struct compare_prospect *p) {
-    append_text(text, size, "%s ", p->share_assumed ? "malloc" : "the program");
-    append_text(text, size, "takes ");
-    append_change(text, size, &p->time, "time");
+                            const struct compare_prospect *p,
+                            const char *base) {
+    append_text(text, size, "%s takes ",
+                p->share_assumed ? "malloc" : "the program");
+    append_change(text, size, &p->time);
+    append_text(text, size, " time");
+    if (base[0] != '\0')
+        append_text(text, size, " %s with %s",
+                    is_change(&p->time) ? "than" : "as", base);
     if (p->memory.has_interval) {
         append_text(text, size, ", ");
-        append_change(text, size, &p->memory, "memory");
+        append_change(text, size, &p->memory);
+        append_text(text, size, " memory");
     }
 }
 
@@ -132,16 +147,57 @@ static void append_runner_up(const struct comparison *c,
     append_text(r->text, sizeof(r->text), " %s is as fast", name);
     if (p->memory.has_interval) {
         append_text(r->text, sizeof(r->text), ", with ");
-        append_change(r->text, sizeof(r->text), &p->memory, "memory");
+        append_change(r->text, sizeof(r->text), &p->memory);
+        append_text(r->text, sizeof(r->text), " memory");
     }
     append_text(r->text, sizeof(r->text), ".");
 }
 
-/* Appends that runs of the program contradict the replays. */
-static void append_basis(struct compare_recommendation *r, bool contradicted) {
-    if (contradicted)
-        append_text(r->text, sizeof(r->text),
-                    " Runs of the program decide that; the replays differ.");
+/* Appends what the replays predict instead of what was measured. */
+static void append_predicted(char *text, size_t size,
+                             const struct compare_effect *e, const char *what) {
+    if (!compare_effect_is_contradicted(e))
+        return;
+    append_text(text, size, "; the replays predict ");
+    append_change(text, size, &e->predicted);
+    append_text(text, size, " %s", what);
+}
+
+/* Appends where the figure of one quantity comes from, a sentence. */
+static void append_source(char *text, size_t size,
+                          const struct compare_effect *e, const char *what) {
+    if (!is_measured(e)) {
+        append_text(text, size, "The %s is predicted from the replays.", what);
+        return;
+    }
+    append_text(text, size, "The %s is that of runs of the program", what);
+    append_predicted(text, size, e, what);
+    append_text(text, size, ".");
+}
+
+/* Writes where the figures of the recommended contestant come from. */
+static void set_basis(struct compare_recommendation *r) {
+    const struct compare_effect *time = &r->prospect.effect[COMPARE_CPU];
+    const struct compare_effect *memory = &r->prospect.effect[COMPARE_MEMORY];
+    bool has_memory = r->prospect.memory.has_interval;
+    size_t size = sizeof(r->basis);
+    if (r->prospect.share_assumed) {
+        append_text(r->basis, size,
+                    "What part of the program's time malloc takes is unknown: "
+                    "the time is malloc's own, in the replays.");
+    } else if (has_memory && !is_measured(time) && !is_measured(memory)) {
+        append_text(r->basis, size,
+                    "Time and memory are predicted from the replays%s.",
+                    time->measured.has_interval && memory->measured.has_interval
+                        ? ", and runs of the program agree"
+                        : "");
+    } else {
+        append_source(r->basis, size, time, "time");
+        if (has_memory) {
+            append_text(r->basis, size, " ");
+            append_source(r->basis, size, memory, "memory");
+        }
+    }
 }
 
 /* --- The answer ----------------------------------------------------------- */
@@ -183,7 +239,7 @@ static void advise_to_stay(const struct comparison *c,
     r->contestant = c->baseline;
     if (trade != SIZE_MAX && !may) {
         snprintf(r->reason, sizeof(r->reason), "with %s ", name_of(c, trade));
-        append_prospect(r->reason, sizeof(r->reason), &all[trade]);
+        append_prospect(r->reason, sizeof(r->reason), &all[trade], "");
         append_text(r->reason, sizeof(r->reason),
                     ", which loses more than it gains");
     } else {
@@ -205,7 +261,10 @@ static void advise_to_stay(const struct comparison *c,
     }
     for (size_t i = 0; i < c->contestants.count; i++)
         contradicted = contradicted || all[i].contradicted;
-    append_basis(r, contradicted);
+    if (contradicted)
+        append_text(r->basis, sizeof(r->basis),
+                    "Runs of the program show that; the replays predict "
+                    "otherwise.");
 }
 
 static bool advise_to_take(const struct comparison *c,
@@ -215,7 +274,8 @@ static bool advise_to_take(const struct comparison *c,
     r->advice = COMPARE_ADVICE_TAKE;
     r->contestant = best;
     r->prospect = all[best];
-    append_prospect(r->reason, sizeof(r->reason), &all[best]);
+    append_prospect(r->reason, sizeof(r->reason), &all[best],
+                    name_of(c, c->baseline));
     for (size_t i = 0; i < c->contestants.count; i++) {
         if (i == best || !all[i].known || !is_worth_it(&all[i]) ||
             (r->runner_up != SIZE_MAX && all[i].gain <= all[r->runner_up].gain))
@@ -227,7 +287,7 @@ static bool advise_to_take(const struct comparison *c,
     }
     snprintf(r->text, sizeof(r->text), "Take %s: %s.", name_of(c, best),
              r->reason);
-    append_basis(r, all[best].contradicted);
+    set_basis(r);
     if (r->runner_up == SIZE_MAX)
         return true;
     if (!find_prospect(c, r->runner_up, best, &runner_up))

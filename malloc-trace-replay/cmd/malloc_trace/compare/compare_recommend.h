@@ -41,6 +41,7 @@ struct compare_prospect {
        assumed */
     struct compare_range time, memory;
     bool share_assumed;
+    struct compare_effect effect[COMPARE_QUANTITIES]; /* that these are from */
     bool by_program;   /* a ratio is of runs of the program */
     bool contradicted; /* these differ from what replays predict */
     double gain;       /* of time; 5 % of memory count as 1 % of time */
@@ -54,7 +55,8 @@ struct compare_recommendation {
     struct compare_prospect prospect; /* of the contestant */
     bool by_program; /* it was decided by runs of the program */
     char reason[256];
-    char text[512]; /* the answer, one line without its end */
+    char text[512];  /* the answer, one line without its end */
+    char basis[512]; /* where its figures come from, such a line; may be "" */
 };
 
 /* false: out of memory, a message was printed. */
