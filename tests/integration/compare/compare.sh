@@ -111,7 +111,8 @@ compare 1 "a missing baseline" -a "gone=$work/gone.so" -a glibc \
     --baseline gone p.p
 like "is named" "$err" "the baseline gone takes no part: there is no library"
 compare 2 "an unknown name" -a glibc -a nobody p.p
-like "is named" "$err" '-a: "nobody" is not a known allocator'
+like "is named, and what is installed" "$err" \
+    "-a: \"nobody\" is not a known allocator \(installed are glibc, $own"
 compare 2 "two of one name" -a glibc -a "x=$minimal" -a "x=$minimal" p.p
 compare 2 "an unknown baseline" -a glibc -a $own --baseline nobody p.p
 compare 2 "one contestant alone" -a glibc p.p
@@ -225,6 +226,12 @@ compare 2 "--budget-strict of nothing" --budget-strict p.p
 # --- Saved counts -------------------------------------------------------------
 
 check "counts are saved" "$malloc_trace" compare --save-baseline counts p.p
+like "which a line says" "$out" \
+    "^counts: [0-9]+ counts of p.p \([0-9,]+ calls\), and of memory over .* $own\$"
+one_line "$out"
+result "one line" $?
+check "or none" "$malloc_trace" gate -q --save-baseline counts p.p
+is "with -q" "$(cat "$out" "$err")" ""
 for i in 1 2 3; do
     check "the same trace keeps them ($i)" "$malloc_trace" compare \
         --against counts p.p
@@ -242,6 +249,14 @@ fails_with "counts that are no JSON" 1 "$malloc_trace" compare --against alloc.c
     p.p
 fails_with "counts that are not there" 1 "$malloc_trace" compare --against gone \
     p.p
+for files in "--against gone" "--save-baseline none/counts"; do
+    # shellcheck disable=SC2086
+    fails_with "gate $files" 1 "$malloc_trace" gate $files -- sh -c '>ran'
+    one_line "$err"
+    result "is told in a line" $?
+    [ ! -e ran ]
+    result "before the program runs" $?
+done
 check "counts of an allocator that the file has none of" "$malloc_trace" \
     compare --against counts -a glibc p.p
 fails_with "counts and plans" 2 "$malloc_trace" compare --against counts \
@@ -313,6 +328,46 @@ else
     fails_with "instructions that this machine does not count" 3 \
         "$malloc_trace" compare --against with p.p
 fi
+
+# The functions that made the counts larger.
+cat >grow.c <<'END'
+#include <stdlib.h>
+static void *volatile kept;
+__attribute__((noinline)) void stays(void) { kept = malloc(1000); }
+__attribute__((noinline)) void grows(void) { kept = malloc(3000); }
+int main(int argc, char **argv) {
+    (void)argv;
+    for (int i = 0; i < 100; i++) {
+        stays();
+        free(kept);
+    }
+    for (int i = 0; i < 100 * argc; i++) {
+        grows();
+        free(kept);
+    }
+    return 0;
+}
+END
+# shellcheck disable=SC2086
+$CC -O1 -g -fno-builtin -o grow grow.c
+for new in "" new; do
+    "$malloc_trace" record -q --sites -o "sited${new:+.$new}" -- ./grow $new
+done
+"$malloc_trace" gate -q --save-baseline sited_counts sited
+fails_with "a function that allocates more" 4 "$malloc_trace" gate \
+    --against sited_counts sited.new
+if [ "${TCM_HAVE_LIBDW:-no}" = yes ]; then
+    like "is named" "$out" "(^|[^0-9,])\+?293 KiB .* grows"
+    is "before those that do not" \
+        "$(awk '$NF == "all" { getline; print $NF }' "$out")" grows
+else
+    like "is looked for" "$out" "^functions, .* since .*/sited first:"
+fi
+mv sited elsewhere
+fails_with "without the earlier trace" 4 "$malloc_trace" gate \
+    --against sited_counts sited.new
+like "it is said how to find the function" "$out" \
+    "^which functions grew: record both versions with malloc-trace record"
 
 # --- Sweeps -------------------------------------------------------------------
 

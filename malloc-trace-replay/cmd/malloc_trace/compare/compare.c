@@ -561,10 +561,16 @@ static int traces_status(const struct comparison *c) {
 }
 
 static int run_gate(struct request *o) {
-    if ((o->is_command && !tool_file_make_folder(o->folder)) ||
+    const struct compare_gate gate = {
+        .save = o->save,
+        .against = o->against,
+        .tolerance = o->tolerance,
+        .trace = o->is_command || o->operands != 1 ? NULL : o->operand[0]};
+    if (!compare_gate_check(&gate) ||
+        (o->is_command && !tool_file_make_folder(o->folder)) ||
         !gather_traces(o, o->folder, NULL))
         return TOOL_FAILED;
-    return compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
+    return compare_gate(&o->c, &gate, text_out(o));
 }
 
 /* Decides whether the program is run under the contestants, too. */

@@ -4,7 +4,9 @@
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
+#include "common/child.h"
 #include "common/collections.h"
+#include "common/files.h"
 #include "common/input.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -18,6 +20,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define GATE_FORMAT "malloc-trace counts 1"
 
@@ -42,6 +47,10 @@ struct counts {
     double traces, saved_traces; /* that were counted; saved, 0: unknown */
     const char *prefix;          /* of names, for the trace that is counted */
     bool has_clock;              /* replay has a recorded clock */
+    bool has_sites;              /* the last trace has call sites */
+    /* the trace that was saved: "" if it is not known or has no sites */
+    char saved_trace[PATH_MAX];
+    double saved_bytes; /* its size */
 };
 
 static struct count *find_count(struct counts *all, const char *name) {
@@ -207,6 +216,8 @@ static bool count_trace(struct counts *all, struct comparison *c,
     TCM_ASSERT(!good || sized <= info_event_count(&f));
     TCM_ASSERT(!good || f.live.bytes <= f.live.peak_bytes);
     t->has_times = info_has_times(&f);
+    all->has_sites =
+        f.have_header && (f.header.fixed.settings & MTF_SETTING_SITES) != 0;
     info_free(&f);
     return good;
 }
@@ -360,10 +371,21 @@ static bool take_saved_traces(void *ctx, const char *name, double value) {
     return true;
 }
 
-/* Reads "spreads", which files of older versions lack. */
+/* Reads which trace was counted, if it has call sites. */
+static void read_saved_trace(struct counts *all,
+                             const struct tool_json_value *root) {
+    all->saved_bytes = compare_json_number(root, "trace_bytes");
+    if (tool_json_is_true(tool_json_member(root, "sites")))
+        snprintf(all->saved_trace, sizeof(all->saved_trace), "%s",
+                 compare_json_text(root, "trace"));
+}
+
+/* Reads the trace and "spreads", which files of older versions lack. */
 static bool read_saved_spreads(struct counts *all, const char *path) {
     const struct tool_json_value *root = compare_json_file(path, GATE_FORMAT);
     bool good = root != NULL;
+    if (good)
+        read_saved_trace(all, root);
     const struct tool_json_value *v =
         tool_json_first(tool_json_member(root, "spreads"));
     for (; good && v != NULL; v = tool_json_next(v)) {
@@ -394,15 +416,53 @@ static bool read_saved(struct counts *all, const char *path) {
            read_saved_spreads(all, path);
 }
 
+/* Tells whether a file of the name PATH can be written. false: errno tells why
+   not. */
+static bool can_write(const char *path) {
+    char folder[PATH_MAX];
+    if (tool_file_is_stdout(path) || access(path, F_OK) == 0)
+        return tool_file_is_stdout(path) || access(path, W_OK) == 0;
+    size_t n = (size_t)(tool_file_base(path) - path);
+    snprintf(folder, sizeof(folder), "%.*s", (int)n, n == 0 ? "." : path);
+    return access(n == 0 ? "." : folder, W_OK | X_OK) == 0;
+}
+
+bool compare_gate_check(const struct compare_gate *g) {
+    struct counts saved = {.traces = 0};
+    bool good = g->against == NULL || read_saved(&saved, g->against);
+    free(saved.list);
+    free(saved.spread);
+    if (good && g->save != NULL && !can_write(g->save)) {
+        tool_error("--save-baseline: cannot write %s: %s", g->save,
+                   strerror(errno));
+        return false;
+    }
+    return good;
+}
+
+/* Puts the trace into the file, for a later comparison of its functions. */
+static void put_trace(const struct counts *all, const char *trace,
+                      struct tool_json *j) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (trace == NULL || stat(trace, &st) != 0 || !S_ISREG(st.st_mode) ||
+        realpath(trace, path) == NULL)
+        return;
+    tool_json_string(j, "trace", path);
+    tool_json_u64(j, "trace_bytes", (uint64_t)st.st_size);
+    tool_json_bool(j, "sites", all->has_sites);
+}
+
 static bool save_counts(const struct comparison *c, const struct counts *all,
-                        const char *path) {
+                        const struct compare_gate *g) {
     static struct tool_json j;
-    if (!tool_json_open(&j, path))
+    if (!tool_json_open(&j, g->save))
         return false;
     tool_json_begin_object(&j, NULL);
     tool_json_string(&j, "format", GATE_FORMAT);
     tool_json_string(&j, "command", c->command == NULL ? "" : c->command);
     tool_json_u64(&j, "traces", c->traces);
+    put_trace(all, g->trace, &j);
     tool_json_begin_object(&j, "counts");
     for (size_t i = 0; i < all->count; i++)
         tool_json_double(&j, all->list[i].name, all->list[i].now);
@@ -418,6 +478,33 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
     tool_json_end_object(&j);
     tool_json_end_object(&j);
     return tool_json_close(&j);
+}
+
+/* Says what was saved. */
+static void tell_saved(const struct comparison *c, const struct counts *all,
+                       const char *path, FILE *out) {
+    struct tool_text t;
+    if (tool_is_quiet() || tool_file_is_stdout(path))
+        return;
+    fprintf(out, "%s: %zu counts of ", tool_text_shown(path), all->count);
+    if (c->traces == 1)
+        fprintf(out, "%s", tool_text_shown(c->trace[0].name));
+    else
+        fprintf(out, "%zu traces", c->traces);
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].name, "calls") == 0)
+            fprintf(out, " (%s calls)",
+                    tool_text_count(&t, tool_text_whole(all->list[i].now)));
+    if (all->spreads != 0) {
+        fprintf(out,
+                ", and of memory over time %zu figures of %d replays "
+                "each, under ",
+                all->spreads, (int)SPREAD_RUNS);
+        for (size_t i = 0; i < c->contestants.count; i++)
+            fprintf(out, "%s%s", i == 0 ? "" : ", ",
+                    compare_contestant_shown(&c->contestants.list[i]));
+    }
+    fputc('\n', out);
 }
 
 /* --- The judgement -------------------------------------------------------- */
@@ -547,13 +634,61 @@ static bool choose_counted(struct comparison *c, size_t *own) {
     return true;
 }
 
-int compare_gate(struct comparison *c, const char *save, const char *against,
-                 double tolerance, FILE *out) {
-    struct counts all = {.traces = (double)c->traces};
+/* --- Which functions ------------------------------------------------------ */
+
+/* Tells whether the trace that was saved is still there, is not TRACE, and both
+   have call sites. */
+static bool can_compare_traces(const struct counts *all, const char *trace) {
+    struct stat now, before;
+    return all->has_sites && trace != NULL && all->saved_trace[0] != '\0' &&
+           stat(trace, &now) == 0 && stat(all->saved_trace, &before) == 0 &&
+           (double)before.st_size == all->saved_bytes &&
+           (now.st_dev != before.st_dev || now.st_ino != before.st_ino);
+}
+
+/* Prints the functions whose memory changed most, as `malloc-trace report`
+   does. false: it failed. */
+static bool print_functions(const char *before, const char *now, FILE *out) {
+    char program[PATH_MAX];
+    struct tool_child_end end;
+    if (!tool_own_program("malloc-trace", program))
+        return false;
+    const char *argv[] = {program,      "report", "--by=function", "--top=5",
+                          "--stacks=0", "--diff", before,          "--",
+                          now,          NULL};
+    const struct tool_child_spec what = {.argv = (char *const *)(uintptr_t)argv,
+                                         .in = TOOL_CHILD_NULL,
+                                         .out = fileno(out),
+                                         .err = TOOL_CHILD_NULL,
+                                         .signals = TOOL_CHILD_STOPS};
+    fprintf(out, "functions, those that changed most since %s first:\n",
+            tool_text_shown(before));
+    fflush(out);
+    return tool_child_run(&what, 0, &end) && end.error == 0 &&
+           WIFEXITED(end.status) &&
+           (WEXITSTATUS(end.status) == TOOL_OK ||
+            WEXITSTATUS(end.status) == TOOL_DAMAGED);
+}
+
+/* Says which functions made counts larger, or how to find that out. */
+static void tell_functions(const struct counts *all,
+                           const struct compare_gate *g, FILE *out) {
+    if (can_compare_traces(all, g->trace) &&
+        print_functions(all->saved_trace, g->trace, out))
+        return;
+    fputs("which functions grew: record both versions with malloc-trace record "
+          "--sites, then malloc-trace report --by=function --diff OLD NEW\n",
+          out);
+}
+
+int compare_gate(struct comparison *c, const struct compare_gate *g,
+                 FILE *out) {
+    static struct counts all;
     char prefix[32];
     int status = TOOL_OK;
     size_t own;
     bool wants_clock = c->clock == NULL || strcmp(c->clock, "recorded") == 0;
+    all.traces = (double)c->traces;
     bool good = choose_counted(c, &own) && comparison_make_room(c, 1) &&
                 (!wants_clock || compare_run_has_clock(&all.has_clock));
     for (size_t t = 0; good && t < c->traces; t++) {
@@ -562,16 +697,21 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
         good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
                count_replay(&all, c, t, own) && count_memory(&all, c, t);
     }
-    if (good && c->lacks && save != NULL)
+    if (good && c->lacks && g->save != NULL) {
         tool_error("%s is not written: counts of an incomplete trace are no "
                    "baseline",
-                   save);
-    else if (good && save != NULL)
-        good = save_counts(c, &all, save);
-    if (good && against != NULL) {
-        good = read_saved(&all, against);
+                   g->save);
+    } else if (good && g->save != NULL) {
+        good = save_counts(c, &all, g);
         if (good)
-            status = judge_counts(&all, tolerance, out);
+            tell_saved(c, &all, g->save, out);
+    }
+    if (good && g->against != NULL) {
+        good = read_saved(&all, g->against);
+        if (good)
+            status = judge_counts(&all, g->tolerance, out);
+        if (good && status == TOOL_BUDGET && !tool_is_quiet())
+            tell_functions(&all, g, out);
     }
     free(all.list);
     free(all.spread);

@@ -20,18 +20,29 @@
 
 #include <stdio.h>
 
+struct compare_gate {
+    const char *save, *against; /* files; each NULL: not given */
+    double tolerance;           /* a ratio */
+    const char *trace; /* the only trace, a file that stays; NULL: there are
+                          several, or it will be removed */
+};
+
+/* Checks the files of G, before what is counted is run or read. false: AGAINST
+   has no counts, or SAVE cannot be written; a message was printed. */
+bool compare_gate_check(const struct compare_gate *g);
+
 /*
  * Counts the traces of C: memory under each of its contestants and under this
- * project's library, which is added if it is missing. Writes the counts to SAVE
- * (NULL: not), compares them with those in AGAINST (NULL: not) and names on OUT
- * each that differs by more than TOLERANCE, a ratio. Returns an exit status:
+ * project's library, which is added if it is missing. Writes the counts to
+ * G->save, and says so on OUT; or compares them with those in G->against, names
+ * on OUT each that differs by more than the tolerance, and which functions
+ * made the difference, or how to find them. Returns an exit status:
  * TOOL_BUDGET if a count is larger than it may be; else TOOL_DAMAGED where
- * counts cannot be judged: a trace is incomplete (SAVE is not written then),
- * AGAINST has counts of another number of traces or none, or instructions or
+ * counts cannot be judged: a trace is incomplete (G->save is not written then),
+ * G->against has counts of another number of traces or none, or instructions or
  * memory that are not counted now, or a stop was requested.
  */
-int compare_gate(struct comparison *c, const char *save, const char *against,
-                 double tolerance, FILE *out);
+int compare_gate(struct comparison *c, const struct compare_gate *g, FILE *out);
 
 struct compare_budget {
     double limit[METRICS]; /* 0: none */
