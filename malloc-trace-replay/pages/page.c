@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/fmt.h"
 #include "common/main.h"
-#include "pages/page.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -31,7 +30,7 @@ static void put_head(struct page_writer *p, const char *title) {
     page_element(p, "title", title);
     page_put(p, "\n<style>\n");
     page_put(p, page_css);
-    page_put(p, "</style>\n</head>\n<body>\n");
+    page_put(p, "</style>\n</head>\n<body>\n<main>\n");
 }
 
 void page_open_stream(struct page_writer *p, FILE *out, const char *title,
@@ -73,6 +72,7 @@ bool page_open(struct page_writer *p, const char *path, const char *title) {
 
 bool page_close(struct page_writer *p, bool good) {
     TCM_ASSERT(!good || (!p->in_data && !p->in_plot));
+    page_put(p, "</main>\n");
     if (p->script != NULL) {
         page_putf(p, "<script src=\"%s\"></script>\n", p->script);
     } else {

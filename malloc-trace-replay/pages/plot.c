@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- Axes ----------------------------------------------------------------- */
@@ -193,6 +194,150 @@ void plot_band(struct page_writer *p, const struct plot_point *low,
     for (size_t i = n; i-- > 0;)
         put_point(p, 'L', low[i]);
     page_put(p, "Z\"/></svg>\n");
+}
+
+/* --- Names of points ------------------------------------------------------ */
+
+/* Sizes in pixels: of a character and a line of the style's `label`, and from
+   the middle of a point to its name. */
+#define NAME_CHARACTER 8.2
+#define NAME_HEIGHT    15.0
+#define NAME_GAP       10.0
+#define POINT_RADIUS   8.0
+
+struct box {
+    double x1, y1, x2, y2;
+};
+
+/* Sides of a point, the first preferred: -1 is left and above. */
+static const struct side {
+    int x, y;
+} sides[] = {{1, -1}, {1, 1},  {-1, -1}, {-1, 1},
+             {1, 0},  {-1, 0}, {0, -1},  {0, 1}};
+
+/* Names that are placed one after another, in a plot of this size. */
+struct placing {
+    const struct plot_name *name;
+    struct side *side; /* of each name so far; {0, 0}: it has no place */
+    size_t count;
+    double width, height;
+};
+
+static struct box name_box(const struct plot_name *n, struct side side,
+                           double width, double height) {
+    double length = NAME_CHARACTER * (double)n->characters;
+    /* at a corner both distances are smaller */
+    double gap = side.x != 0 && side.y != 0 ? NAME_GAP * 0.6 : NAME_GAP;
+    double x = n->x * width / 100 + side.x * (gap + length / 2);
+    double y = n->y * height / 100 + side.y * (gap + NAME_HEIGHT / 2);
+    return (struct box){x - length / 2, y - NAME_HEIGHT / 2, x + length / 2,
+                        y + NAME_HEIGHT / 2};
+}
+
+static double overlap(const struct box *a, const struct box *b) {
+    double x = fmin(a->x2, b->x2) - fmax(a->x1, b->x1);
+    double y = fmin(a->y2, b->y2) - fmax(a->y1, b->y1);
+    return x > 0 && y > 0 ? x * y : 0;
+}
+
+/* Length in pixels of the part of line L within BOX (Liang and Barsky). */
+static double length_within(const struct box *box, const struct plot_segment *l,
+                            double width, double height) {
+    double x = l->x1 * width / 100, y = l->y1 * height / 100;
+    double dx = l->x2 * width / 100 - x, dy = l->y2 * height / 100 - y;
+    const double toward[] = {-dx, dx, -dy, dy};
+    const double room[] = {x - box->x1, box->x2 - x, y - box->y1, box->y2 - y};
+    double from = 0, to = 1;
+    for (int i = 0; i < 4; i++) {
+        if (toward[i] == 0 && room[i] < 0)
+            return 0;
+        if (toward[i] < 0)
+            from = fmax(from, room[i] / toward[i]);
+        else if (toward[i] > 0)
+            to = fmin(to, room[i] / toward[i]);
+    }
+    return from < to ? (to - from) * sqrt(dx * dx + dy * dy) : 0;
+}
+
+/* Tells whether name I at SIDE lies in the plot, free of points and of the
+   names before it, if the plot is WIDTH pixels wide. */
+static bool is_free(const struct placing *p, size_t i, struct side side,
+                    double width) {
+    const struct box plot = {0, -POINT_RADIUS, width + POINT_RADIUS, p->height};
+    struct box box = name_box(&p->name[i], side, width, p->height);
+    double area = (box.x2 - box.x1) * (box.y2 - box.y1) - overlap(&box, &plot);
+    for (size_t k = 0; k < p->count; k++) {
+        const struct plot_name *n = &p->name[k];
+        double x = n->x * width / 100, y = n->y * p->height / 100;
+        struct box point = {x - POINT_RADIUS, y - POINT_RADIUS,
+                            x + POINT_RADIUS, y + POINT_RADIUS};
+        area += k == i ? 0 : overlap(&box, &point);
+        if (k >= i || (p->side[k].x == 0 && p->side[k].y == 0))
+            continue;
+        struct box other = name_box(n, p->side[k], width, p->height);
+        area += overlap(&box, &other);
+    }
+    return area < 1;
+}
+
+/* Places name I where it covers least of the lines. */
+static void place_name(struct placing *p, size_t i,
+                       const struct plot_segment *line, size_t lines) {
+    static const double scales[] = {1, 1.25, 1.5, 2};
+    double least = INFINITY;
+    p->side[i] = (struct side){0, 0};
+    for (size_t s = 0; s < TCM_ARRAY_SIZE(sides); s++) {
+        struct box box = name_box(&p->name[i], sides[s], p->width, p->height);
+        double crossed = 0;
+        bool free_in_all = true;
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(scales); k++)
+            free_in_all =
+                free_in_all && is_free(p, i, sides[s], p->width * scales[k]);
+        for (size_t k = 0; k < lines; k++)
+            crossed += length_within(&box, &line[k], p->width, p->height);
+        if (!free_in_all || crossed >= least)
+            continue;
+        least = crossed;
+        p->side[i] = sides[s];
+    }
+}
+
+void plot_place_names(struct plot_name *name, size_t n,
+                      const struct plot_segment *line, size_t lines,
+                      double width, double height) {
+    struct placing p = {.name = name,
+                        .side = malloc((n + 1) * sizeof(*p.side)),
+                        .count = n,
+                        .width = width,
+                        .height = height};
+    for (size_t i = 0; i < n; i++) {
+        name[i].anchor = NULL;
+        if (p.side == NULL)
+            continue;
+        place_name(&p, i, line, lines);
+        struct side side = p.side[i];
+        if (side.x == 0 && side.y == 0)
+            continue;
+        struct box box = name_box(&name[i], side, width, height);
+        double x = name[i].x * width / 100, y = name[i].y * height / 100;
+        name[i].anchor = side.x > 0 ? "start" : side.x < 0 ? "end" : "middle";
+        name[i].dx = side.x > 0 ? box.x1 - x : side.x < 0 ? box.x2 - x : 0;
+        name[i].dy = box.y2 - 4 - y;
+    }
+    free(p.side);
+}
+
+void plot_name(struct page_writer *p, const struct plot_name *name,
+               const char *class_name, const char *text) {
+    TCM_ASSERT(p->in_plot);
+    if (name->anchor == NULL)
+        return;
+    page_putf(p,
+              "<text class=\"label %s\" style=\"text-anchor:%s\" "
+              "x=\"%.2f%%\" dx=\"%.1f\" y=\"%.2f%%\" dy=\"%.1f\">",
+              class_name, name->anchor, name->x, name->dx, name->y, name->dy);
+    page_text(p, text);
+    page_put(p, "</text>\n");
 }
 
 void plot_spread(double *y, size_t *room, size_t n, double gap, double low,

@@ -65,6 +65,36 @@ void plot_line(struct page_writer *p, const struct plot_point *at, size_t n,
 void plot_band(struct page_writer *p, const struct plot_point *low,
                const struct plot_point *high, size_t n, const char *class_name);
 
+/* --- Names of points ------------------------------------------------------ */
+
+/* A line of the plot, in per cent of its width and height, from the top. */
+struct plot_segment {
+    double x1, y1, x2, y2;
+};
+
+/* A name beside a point, of the place X, Y in such per cent. */
+struct plot_name {
+    double x, y;
+    size_t characters; /* of its text */
+    /* of its text: offset from the point in pixels, and its text-anchor */
+    double dx, dy;
+    const char *anchor; /* NULL: there is no room for it */
+};
+
+/*
+ * Places the names NAME[0..N) in a plot of WIDTH by HEIGHT pixels, so that they
+ * cover no other name, no point, and as little as possible of the lines
+ * LINE[0..LINES). The first names choose first. In plots up to twice as wide
+ * names cover no other name and no point, either.
+ */
+void plot_place_names(struct plot_name *name, size_t n,
+                      const struct plot_segment *line, size_t lines,
+                      double width, double height);
+/* Draws TEXT as NAME, with the class CLASS_NAME besides `label`; nothing if
+   there is no room for it. */
+void plot_name(struct page_writer *p, const struct plot_name *name,
+               const char *class_name, const char *text);
+
 /* Moves the positions Y[0..N) of texts, in any unit, apart until they are at
    least GAP from each other; keeps them within LOW and HIGH if they fit. ROOM:
    scratch memory of N entries. */

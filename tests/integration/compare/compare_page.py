@@ -60,6 +60,7 @@ def main(page_file, json_file, csv_file, names):
     page.close()
     check("its tags are balanced", not page.stack and not page.faults,
           f"{page.stack} {page.faults[:5]}")
+    check("it has one main part", len(page.texts.get("main", [])) == 1)
     style = "".join(re.findall(r"<style>(.*?)</style>", text, re.S))
     check("it fetches nothing", style and
           not re.search(r"url\(|@import|//", style) and

@@ -81,6 +81,7 @@ def main(page_file, report_file, names):
            "it works in the light and in the dark, and on paper")
     tap.ok(not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f]", text),
            "no control character is left")
+    tap.ok(len(page.texts.get("main", [])) == 1, "it has one main part")
     data = json.loads(page.data)
     place = {key: i for i, key in enumerate(data["columns"])}
     keys = ["bytes", "calls", "live_bytes", "live_blocks", "peak_bytes",
@@ -111,6 +112,12 @@ def main(page_file, report_file, names):
         tap.ok(all(a <= b for a, b in zip(below, flame["bytes"])) and
                len(flame["bytes"]) <= 20000, "frames are as wide as theirs")
     everything = "".join(page.texts["body"])
+    largest = [r for r in report["rows"] if r["location"] != "(not known)"]
+    largest = max(largest, key=lambda r: r["bytes"], default=None)
+    _, asks, name = everything.partition("Most memory is asked for by ")
+    tap.ok(not asks or name.startswith(
+        re.match("[ -~]*", largest["location"]).group()),
+        "what asks for most memory is the largest row")
     for name in names:
         tap.ok(name in everything or
                json.dumps(name, ensure_ascii=False)[1:-1] in page.data.replace(

@@ -108,8 +108,10 @@ static void end_card(struct compare_page *h) {
     page_put(h->page, "</figure>\n");
 }
 
+#define LIVE_BYTES SIZE_MAX
+
 /* Names at the right end of lines: Y per cent from the top, and the contestant
-   of each. */
+   of each, or LIVE_BYTES. */
 struct labels {
     double *y;
     size_t *contestant, *room;
@@ -135,12 +137,17 @@ static void labels_put(struct compare_page *h, struct labels *l) {
     plot_spread(l->y, l->room, l->count, 5, 0, 100);
     for (size_t k = 0; k < l->count; k++) {
         size_t i = l->contestant[k];
+        char text[64] = "live bytes", class_name[64] = "";
+        if (i != LIVE_BYTES) {
+            snprintf(class_name, sizeof(class_name), " w w%zu k%u", i,
+                     h->colour[i]);
+            short_name(h, i, text, 15);
+        }
         page_putf(h->page,
-                  "<text class=\"label w w%zu k%u\" x=\"100%%\" dx=\"8\" "
+                  "<text class=\"label%s\" x=\"100%%\" dx=\"8\" "
                   "y=\"%.2f%%\" dy=\"4\">",
-                  i, h->colour[i], l->y[k]);
-        char text[64];
-        page_text(h->page, short_name(h, i, text, 15));
+                  class_name, l->y[k]);
+        page_text(h->page, text);
         page_put(h->page, "</text>\n");
     }
     free(l->y);
@@ -437,64 +444,83 @@ static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
         plot_axis_linear(a, fmax(low - edge, 0), high + edge, 1, 6);
 }
 
-/* Draws steps from each contestant on the frontier to the next, in the order of
+/* Time against memory, and the lines in it: those of ratios of 1, the frontier,
+   and intervals. */
+struct scatter {
+    struct plot_axis x, y;
+    struct plot_segment *line;
+    size_t lines, frontier; /* number of all; of those before the frontier */
+};
+
+static double scatter_x(const struct scatter *s, double ratio) {
+    return plot_axis_at(&s->x, ratio);
+}
+
+static double scatter_y(const struct scatter *s, double ratio) {
+    return 100 - plot_axis_at(&s->y, ratio);
+}
+
+static void add_line(struct scatter *s, double x1, double y1, double x2,
+                     double y2) {
+    s->line[s->lines++] = (struct plot_segment){x1, y1, x2, y2};
+}
+
+/* Adds steps from each contestant on the frontier to the next, in the order of
    time. */
-static void put_frontier(struct compare_page *h, const struct plot_axis *x,
-                         const struct plot_axis *y) {
+static void add_frontier(const struct compare_page *h, struct scatter *s) {
     double before_x = -1, before_y = 0;
-    page_put(h->page, "<g class=\"frontier\">");
+    s->frontier = s->lines;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
         if (!verdict_in(h, i, METRIC_PEAK_RSS)->measured || !on_frontier(h, i))
             continue;
-        double at_x = plot_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
-        double at_y =
-            100 - plot_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
-        if (before_x < 0)
-            before_y = 0;
-        page_putf(h->page,
-                  "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
-                  "y2=\"%.2f%%\"/>",
-                  at_x, at_x, before_y, at_y);
+        double x = scatter_x(s, verdict_in(h, i, METRIC_TIME)->ratio);
+        double y = scatter_y(s, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
+        add_line(s, x, before_y, x, y);
         if (before_x >= 0)
-            page_putf(h->page,
-                      "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.2f%%\" "
-                      "y2=\"%.2f%%\"/>",
-                      before_x, at_x, before_y, before_y);
-        before_x = at_x;
-        before_y = at_y;
+            add_line(s, before_x, before_y, x, before_y);
+        before_x = x;
+        before_y = y;
     }
     if (before_x >= 0)
-        page_putf(h->page,
-                  "<line x1=\"%.2f%%\" x2=\"100%%\" y1=\"%.2f%%\" "
-                  "y2=\"%.2f%%\"/>",
-                  before_x, before_y, before_y);
-    page_put(h->page, "</g>\n");
+        add_line(s, before_x, before_y, 100, before_y);
 }
 
-static void put_point(struct compare_page *h, size_t i,
-                      const struct plot_axis *x, const struct plot_axis *y) {
+/* Adds the intervals of contestant I. */
+static void add_cross(const struct compare_page *h, struct scatter *s,
+                      size_t i) {
     const struct compare_verdict *time = verdict_in(h, i, METRIC_TIME);
     const struct compare_verdict *rss = verdict_in(h, i, METRIC_PEAK_RSS);
+    double x = scatter_x(s, time->ratio), y = scatter_y(s, rss->ratio);
+    if (i == h->c->baseline)
+        return;
+    if (time->has_interval)
+        add_line(s, scatter_x(s, time->low), y, scatter_x(s, time->high), y);
+    if (rss->has_interval)
+        add_line(s, x, scatter_y(s, rss->low), x, scatter_y(s, rss->high));
+}
+
+static void put_lines_of(struct compare_page *h, const struct scatter *s,
+                         size_t from, size_t to, const char *class_name) {
+    for (size_t k = from; k < to; k++)
+        page_putf(h->page,
+                  "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                  "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
+                  class_name, s->line[k].x1, s->line[k].x2, s->line[k].y1,
+                  s->line[k].y2);
+}
+
+/* Draws contestant I, and adds its intervals. */
+static void put_point(struct compare_page *h, size_t i, struct scatter *s) {
     struct page_writer *p = h->page;
-    double at_x = plot_axis_at(x, time->ratio);
-    double at_y = 100 - plot_axis_at(y, rss->ratio);
     char text[2][64];
+    size_t from = s->lines;
+    add_cross(h, s, i);
     page_putf(p, "<g class=\"w w%zu k%u\">", i, h->colour[i]);
-    if (i != h->c->baseline && time->has_interval)
-        page_putf(p,
-                  "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                  "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
-                  plot_axis_at(x, time->low), plot_axis_at(x, time->high), at_y,
-                  at_y);
-    if (i != h->c->baseline && rss->has_interval)
-        page_putf(p,
-                  "<line class=\"error\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-                  "y1=\"%.2f%%\" y2=\"%.2f%%\"/>",
-                  at_x, at_x, 100 - plot_axis_at(y, rss->low),
-                  100 - plot_axis_at(y, rss->high));
-    page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"7\"><title>", at_x,
-              at_y);
+    put_lines_of(h, s, from, s->lines, "error");
+    page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"7\"><title>",
+              scatter_x(s, verdict_in(h, i, METRIC_TIME)->ratio),
+              scatter_y(s, verdict_in(h, i, METRIC_PEAK_RSS)->ratio));
     page_text(p, name_of(h, i));
     page_putf(p, "\ntime %s\npeak memory %s%s</title></circle></g>\n",
               compare_page_ratio_text(h, text[0], i, METRIC_TIME),
@@ -502,67 +528,87 @@ static void put_point(struct compare_page *h, size_t i,
               on_frontier(h, i) ? "\non the frontier" : "");
 }
 
-/* Puts names beside points; of many, only those on the frontier. */
-static void put_point_names(struct compare_page *h, const struct plot_axis *x,
-                            const struct plot_axis *y) {
-    struct labels l;
-    if (!labels_make(&l, h->sheet.ranked))
-        return;
-    for (size_t k = 0; k < h->sheet.ranked; k++) {
-        size_t i = h->sheet.order[k];
-        if (!verdict_in(h, i, METRIC_PEAK_RSS)->measured ||
-            (h->sheet.ranked > COMPARE_PAGE_COLOURS && i != h->c->baseline &&
-             !on_frontier(h, i)))
-            continue;
-        l.contestant[l.count] = i;
-        l.y[l.count++] =
-            100 - plot_axis_at(y, verdict_in(h, i, METRIC_PEAK_RSS)->ratio);
+/* Plots of a wide and of a narrow page, at their narrowest: the style shows the
+   names of one of them. */
+static const struct {
+    const char *class_name;
+    double width, height; /* pixels */
+    size_t most;          /* bytes of a name */
+} scatter_sizes[] = {{"wide", 390, 320, 22}, {"narrow", 270, 280, 15}};
+
+/* Puts names beside points. Where there is no room for all, those on the
+   frontier and the baseline's have them first. */
+static void put_point_names(struct compare_page *h, const struct scatter *s) {
+    size_t n = h->sheet.ranked, count = 0;
+    struct plot_name *name = malloc((n + 1) * sizeof(*name));
+    size_t *contestant = malloc((n + 1) * sizeof(*contestant));
+    char text[64], class_name[64];
+    for (int first = 1; name != NULL && contestant != NULL && first >= 0;
+         first--)
+        for (size_t k = 0; k < n; k++) {
+            size_t i = h->sheet.order[k];
+            if (verdict_in(h, i, METRIC_PEAK_RSS)->measured &&
+                (i == h->c->baseline || on_frontier(h, i)) == (first == 1))
+                contestant[count++] = i;
+        }
+    for (size_t z = 0; z < TCM_ARRAY_SIZE(scatter_sizes); z++) {
+        for (size_t k = 0; k < count; k++) {
+            size_t i = contestant[k];
+            size_t most = scatter_sizes[z].most;
+            name[k] = (struct plot_name){
+                .x = scatter_x(s, verdict_in(h, i, METRIC_TIME)->ratio),
+                .y = scatter_y(s, verdict_in(h, i, METRIC_PEAK_RSS)->ratio),
+                .characters = strlen(short_name(h, i, text, most))};
+        }
+        plot_place_names(name, count, s->line, s->lines, scatter_sizes[z].width,
+                         scatter_sizes[z].height);
+        for (size_t k = 0; k < count; k++) {
+            size_t i = contestant[k];
+            snprintf(class_name, sizeof(class_name), "%s w w%zu k%u",
+                     scatter_sizes[z].class_name, i, h->colour[i]);
+            plot_name(h->page, &name[k], class_name,
+                      short_name(h, i, text, scatter_sizes[z].most));
+        }
     }
-    plot_spread(l.y, l.room, l.count, 5.5, 1, 99);
-    for (size_t k = 0; k < l.count; k++) {
-        size_t i = l.contestant[k];
-        double at = plot_axis_at(x, verdict_in(h, i, METRIC_TIME)->ratio);
-        char text[64];
-        page_putf(h->page,
-                  "<text class=\"label%s w w%zu k%u\" x=\"%.2f%%\" "
-                  "dx=\"%d\" y=\"%.2f%%\" dy=\"-7\">",
-                  at > 60 ? " left" : "", i, h->colour[i], at, at > 60 ? -9 : 9,
-                  l.y[k]);
-        page_text(h->page, short_name(h, i, text, 22));
-        page_put(h->page, "</text>\n");
-    }
-    free(l.y);
-    free(l.contestant);
+    free(name);
+    free(contestant);
 }
 
-void compare_page_scatter(struct compare_page *h) {
-    struct plot_axis x, y;
+static void put_scatter(struct compare_page *h, struct scatter *s) {
     char note[400];
-    if (!verdict_in(h, h->c->baseline, METRIC_PEAK_RSS)->measured)
-        return;
-    axis_of_ratios(h, METRIC_TIME, &x);
-    axis_of_ratios(h, METRIC_PEAK_RSS, &y);
+    double one_x = scatter_x(s, 1), one_y = scatter_y(s, 1);
     snprintf(note, sizeof(note),
              "Ratios to %.100s; down and to the left is better. On the line, "
              "the frontier, none is better in both. Crosses are intervals.",
              name_of(h, h->c->baseline));
     begin_card(h, "Time against peak memory", note);
     plot_begin(h->page, "", "Time against peak memory, with the frontier", "");
-    plot_x(h->page, &x, tick_ratio, "processor time an operation");
-    plot_y(h->page, &y, tick_ratio, "peak resident memory");
-    double one_x = plot_axis_at(&x, 1), one_y = 100 - plot_axis_at(&y, 1);
-    page_putf(h->page,
-              "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
-              "y2=\"100%%\"/><line class=\"one\" x2=\"100%%\" "
-              "y1=\"%.2f%%\" y2=\"%.2f%%\"/>\n",
-              one_x, one_x, one_y, one_y);
-    put_frontier(h, &x, &y);
+    plot_x(h->page, &s->x, tick_ratio, "processor time an operation");
+    plot_y(h->page, &s->y, tick_ratio, "peak resident memory");
+    add_line(s, one_x, 0, one_x, 100);
+    add_line(s, 0, one_y, 100, one_y);
+    put_lines_of(h, s, 0, s->lines, "one");
+    add_frontier(h, s);
+    put_lines_of(h, s, s->frontier, s->lines, "frontier");
     for (size_t k = h->sheet.ranked; k-- > 0;)
         if (verdict_in(h, h->sheet.order[k], METRIC_PEAK_RSS)->measured)
-            put_point(h, h->sheet.order[k], &x, &y);
-    put_point_names(h, &x, &y);
+            put_point(h, h->sheet.order[k], s);
+    put_point_names(h, s);
     plot_end(h->page);
     end_card(h);
+}
+
+void compare_page_scatter(struct compare_page *h) {
+    struct scatter s = {.lines = 0};
+    if (!verdict_in(h, h->c->baseline, METRIC_PEAK_RSS)->measured)
+        return;
+    axis_of_ratios(h, METRIC_TIME, &s.x);
+    axis_of_ratios(h, METRIC_PEAK_RSS, &s.y);
+    /* of each contestant two steps of the frontier and two intervals */
+    s.line = malloc((4 * h->sheet.ranked + 4) * sizeof(*s.line));
+    if (s.line != NULL)
+        put_scatter(h, &s);
+    free(s.line);
 }
 
 /* --- Memory over time ----------------------------------------------------- */
@@ -641,9 +687,9 @@ static void put_course_line(struct compare_page *h, const struct course *o,
     snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
              h->colour[contestant]);
     plot_line(h->page, at, n, live ? "area" : class_name, live);
-    if (labels == NULL || h->colour[contestant] == COMPARE_PAGE_OTHER)
+    if (!live && h->colour[contestant] == COMPARE_PAGE_OTHER)
         return;
-    labels->contestant[labels->count] = contestant;
+    labels->contestant[labels->count] = live ? LIVE_BYTES : contestant;
     labels->y[labels->count++] = 100 - at[n - 1].y;
 }
 
@@ -652,7 +698,7 @@ bool compare_page_course(struct compare_page *h) {
     struct plot_axis x, y;
     struct labels labels;
     char note[400];
-    if (!find_course_range(h, &o) || !labels_make(&labels, h->sheet.ranked))
+    if (!find_course_range(h, &o) || !labels_make(&labels, h->sheet.ranked + 1))
         return false;
     plot_axis_linear(&y, 0, o.highest * 1.05, plot_axis_byte_unit(o.highest),
                      5);
@@ -670,13 +716,11 @@ bool compare_page_course(struct compare_page *h) {
     plot_y(h->page, &y, plot_tick_bytes, "resident memory");
     if (o.to > o.from)
         plot_x(h->page, &x, plot_tick_ns, "time of the recorded run");
-    put_course_line(h, &o, &y, o.first, true, NULL);
+    put_course_line(h, &o, &y, o.first, true, &labels);
     for (size_t k = h->sheet.ranked; k-- > 0;)
         if (h->c->course[h->sheet.order[k]].count >= 2)
             put_course_line(h, &o, &y, h->sheet.order[k], false, &labels);
     labels_put(h, &labels);
-    page_put(h->page, "<text class=\"label left\" x=\"100%\" dx=\"-8\" "
-                      "y=\"100%\" dy=\"-8\">live bytes</text>\n");
     plot_end(h->page);
     end_card(h);
     return true;

@@ -457,6 +457,53 @@ static const char *program_of(const struct report_page *h) {
                : h->name;
 }
 
+/* Finds the row with most of a figure; rows of calls without a site do not
+   count. NULL: there is none. */
+static const struct report_row *find_largest(const struct report_page *h,
+                                             enum report_sort sort) {
+    const struct report_row *largest = NULL;
+    for (size_t i = 0; i < h->rows->count; i++) {
+        const struct report_row *row = &h->rows->row[i];
+        double v = report_rows_value(&row->sum, sort);
+        if (v > 0 && strcmp(row->location, "(not known)") != 0 &&
+            (largest == NULL || v > report_rows_value(&largest->sum, sort)))
+            largest = row;
+    }
+    return largest;
+}
+
+/* Puts the code that asks for most memory, and that which holds most of it at
+   the peak. */
+static void put_largest(const struct report_page *h) {
+    struct page_writer *p = h->page;
+    const struct report_tally *all = &h->rows->total;
+    struct tool_text text[3];
+    const struct report_row *most = find_largest(h, REPORT_SORT_BYTES);
+    const struct report_row *peak = find_largest(h, REPORT_SORT_PEAK);
+    if (report_rows_tally_by(h->rows_by) != REPORT_TALLY_BY_SITE ||
+        h->t->sited == 0 || most == NULL)
+        return;
+    page_put(p, "<p>Most memory is asked for by ");
+    page_element(p, "b", most->location);
+    page_putf(p, ": %s of %s, in %s calls",
+              tool_text_bytes(&text[0], most->sum.bytes),
+              tool_text_bytes(&text[1], all->bytes),
+              tool_text_count(&text[2], most->sum.calls));
+    if (peak != NULL) {
+        if (peak == most) {
+            page_put(p, "; so is most of what is alive at the peak");
+        } else {
+            page_put(p,
+                     ". Most of what is alive at the peak was asked for by ");
+            page_element(p, "b", peak->location);
+        }
+        page_putf(p, ": %s of %s",
+                  tool_text_bytes(&text[0], peak->sum.at_peak_bytes),
+                  tool_text_bytes(&text[1], all->at_peak_bytes));
+    }
+    page_put(p, ".</p>\n");
+}
+
 static void put_head(const struct report_page *h) {
     struct page_writer *p = h->page;
     const struct report_tally *all = &h->rows->total;
@@ -484,12 +531,13 @@ static void put_head(const struct report_page *h) {
     if (h->is_live)
         page_put(p, "<p class=\"note live\" id=\"live\"></p>\n");
     page_put(p, "<section class=\"card lead\" id=\"lead\" "
-                "aria-label=\"In short\">\n<p>");
-    page_putf(p, "%s asked for in %s calls; %s alive in %s blocks ",
+                "aria-label=\"In short\">\n");
+    put_largest(h);
+    page_putf(p, "<p>%s asked for in %s calls; %s alive in %s block%s ",
               tool_text_bytes(&text[0], all->bytes),
               tool_text_count(&text[1], all->calls),
               tool_text_bytes(&text[2], all->live_bytes),
-              tool_text_count(&text[3], all->live));
+              tool_text_count(&text[3], all->live), all->live == 1 ? "" : "s");
     page_text(p, h->when);
     page_putf(p, ".</p>\n<p>At most %s were alive, after %s. ",
               tool_text_bytes(&text[0], h->t->peak_bytes),
