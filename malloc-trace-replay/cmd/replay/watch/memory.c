@@ -7,7 +7,7 @@
  * over the pages that the kernel says are resident (memory_account.h). In full,
  * at the operations of --memory-at and at the end, with the blocks that hold
  * free bytes, and a map; in short, for the curve, in sums only. Looks in short
- * take a tenth of the time at most; the moments in full take as long as they
+ * take a sixteenth of the time at most; those in full take as long as they
  * take. None is in the measured time.
  *
  * Where operations run on one thread, blocks are seen at the end of their
@@ -50,13 +50,15 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 24, "memory a slot");
 /* Unit of recorded time: 32 bits are 13 days. */
 #define UNIT_NS ((uint64_t)1 << 18)
 
-/* Time between two looks in short, as a multiple of that of the last one. */
-#define SHORT_SHARE 9u
+/* Processor time between two looks in short, as a multiple of that of the last
+   one. */
+#define SHORT_SHARE 15u
 #define POINTS      512u
 /* Cells of a map that show single pages. */
 #define CELLS_SHOWN 4096u
-/* Words from the prefetch of a fact to its use. */
-#define FACTS_AHEAD 16u
+/* Words, and blocks, from the prefetch of a fact to its use. */
+#define FACTS_AHEAD  16u
+#define BLOCKS_AHEAD 16u
 /* On threads of their own: parts of the operations so far between two glances,
    and the least of operations, as all threads stop for each. */
 #define APART_PARTS 32u
@@ -97,7 +99,8 @@ struct memory_watch {
     struct curve_point point[POINTS];
     size_t points;
     uint64_t step_ops; /* least distance of points */
-    uint64_t next_ns;  /* no look in short before this time of the clock */
+    /* No look in short before this processor time of the process. */
+    uint64_t next_ns;
     uint64_t looks, look_ns, start_ns;
     uint64_t map_cells;
     bool is_known; /* the last walk saw all pages */
@@ -273,8 +276,11 @@ static void take_words(struct memory_watch *m, struct memory_words *s) {
     size_t known = m->facts.bytes / sizeof(struct memory_fact);
     for (const uint64_t *at = s->first; at < s->end;) {
         uint32_t ahead = replay_word_slot(at[FACTS_AHEAD]);
-        if (ahead < known)
+        if (ahead < known) {
             __builtin_prefetch(fact_of(m, ahead), 1);
+            if (m->exec->slot != NULL)
+                __builtin_prefetch(&m->exec->slot[ahead]);
+        }
         at = take_word(m, s, at);
     }
 }
@@ -334,6 +340,11 @@ static void open_block(void *ctx, const struct memory_block *b,
                        struct memory_facts *f) {
     struct memory_watch *m = ctx;
     const struct memory_fact *fact = fact_of(m, b->slot);
+    if (b + BLOCKS_AHEAD < m->account.block + m->account.blocks) {
+        __builtin_prefetch(fact_of(m, b[BLOCKS_AHEAD].slot));
+        __builtin_prefetch((const char *)(uintptr_t)b[BLOCKS_AHEAD].address -
+                           sizeof(size_t));
+    }
     size_t (*usable)(void *) = m->exec->calls.usable_size;
     f->requested = fact->size;
     f->usable =
@@ -635,6 +646,7 @@ static void note_peaks(struct memory_watch *m, const struct replay_batch *b,
 static void look(struct memory_watch *m, const struct replay_batch *b,
                  uint64_t rss_bytes, bool in_full) {
     uint64_t since_ns = tcm_clock_ns();
+    uint64_t since_cpu_ns = tcm_clock_process_cpu_ns();
     replay_rss_before_own(m->rss);
     bool good =
         in_full ? look_in_full(m, b, &rss_bytes) : make_account(m, b, false);
@@ -646,9 +658,10 @@ static void look(struct memory_watch *m, const struct replay_batch *b,
         tool_error("--memory: out of memory for the table of blocks");
         m->failed = true;
     }
+    uint64_t cpu_ns = tcm_clock_process_cpu_ns();
     m->looks++;
     m->look_ns += now - since_ns;
-    m->next_ns = now + SHORT_SHARE * (now - since_ns);
+    m->next_ns = cpu_ns + SHORT_SHARE * (cpu_ns - since_cpu_ns);
 }
 
 static void memory_moment(struct replay_watch *w, void *state,
@@ -666,7 +679,7 @@ static void memory_moment(struct replay_watch *w, void *state,
         m->pages.how == MEMORY_NOT_KNOWN)
         return;
     uint64_t last = m->points == 0 ? 0 : m->point[m->points - 1].operation;
-    if (in_full || (tcm_clock_ns() >= m->next_ns &&
+    if (in_full || (tcm_clock_process_cpu_ns() >= m->next_ns &&
                     (m->points == 0 || b->account.ops > last + m->step_ops)))
         look(m, b, rss_bytes, in_full);
 }

@@ -9,7 +9,7 @@
 /* --- Order ---------------------------------------------------------------- */
 
 /* Up to this number blocks are sorted by insertion. */
-#define SORT_FEW 24u
+#define SORT_FEW 64u
 
 static void sort_few(struct memory_block *b, size_t n) {
     for (size_t i = 1; i < n; i++) {
