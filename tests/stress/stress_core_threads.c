@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that allocate, check, free, and pass blocks to each other, while
- * caches are switched, memory is released and figures are read. Between phases
- * and at the end the whole heap is walked; in the end everything must be free.
+ * caches are switched, memory is released, and figures and memory tables are
+ * read. Between phases and at the end the whole heap is walked, and the memory
+ * table compared with it; in the end everything must be free.
  *
  * Argument: rounds a thread makes (default for make check is small).
  */
 #include "core/central_list.h"
+#include "core/heap_census.h"
+#include "core/heap_memory.h"
 #include "core/transfer_cache.h"
 #include "lib/rounds.h"
 #include "unit/core/core_test.h"
@@ -28,6 +31,7 @@ static unsigned long rounds;
 static pthread_barrier_t phase;
 static unsigned long broken;
 static unsigned long refused;
+static unsigned long wrong_tables;
 
 static uint64_t *tail_of(struct block *b) {
     return (uint64_t *)((char *)b + (b->size & ~(uint64_t)7) - 8);
@@ -63,10 +67,36 @@ static struct block *exchange(struct prng *random, struct block *b) {
                                __ATOMIC_ACQ_REL);
 }
 
+/* Makes a memory table. IS_QUIET: no thread changes the heap meanwhile. */
+static void look(bool is_quiet) {
+    struct tcm_memory *m = tcm_memory_new();
+    uint64_t cached[TCM_MAX_CLASSES];
+    if (m == NULL)
+        return;
+    bool good =
+        m->usable_bytes + m->free_bytes ==
+            (m->live_pages + m->partly_pages) * m->page_bytes &&
+        m->usable_bytes + m->free_bytes + m->empty_bytes + m->never_bytes ==
+            m->resident_bytes;
+    tcm_census_cached(cached);
+    for (unsigned i = 1; is_quiet && i < tcm_class_count; i++) {
+        const struct tcm_memory_class *got = &m->by_class[i];
+        struct tcm_class_figures want;
+        tcm_census_class(i, cached[i], &want);
+        good &= got->spans == want.spans && got->blocks == want.in_use &&
+                got->thread_cache == want.cached &&
+                got->transfer_cache == want.transfer &&
+                got->central_list == want.central;
+    }
+    if (!good)
+        __atomic_fetch_add(&wrong_tables, 1, __ATOMIC_RELAXED);
+    tcm_memory_delete(m);
+}
+
 static void rare(struct tcm_thread_cache **c, struct prng *random) {
     struct tcm_heap_figures figures;
     struct tcm_stats stats;
-    switch (prng_below(random, 6)) {
+    switch (prng_below(random, 7)) {
     case 0:
         tcm_heap_release(prng_below(random, 4 << 20));
         break;
@@ -84,6 +114,9 @@ static void rare(struct tcm_thread_cache **c, struct prng *random) {
     case 4:
         tcm_cache_flush(*c);
         break;
+    case 5:
+        look(false);
+        break;
     default:
         tcm_arena_free(tcm_arena_alloc(prng_below(random, 9000), 32));
     }
@@ -91,8 +124,10 @@ static void rare(struct tcm_thread_cache **c, struct prng *random) {
 
 /* All threads wait while one looks at the heap. */
 static void walk(void) {
-    if (pthread_barrier_wait(&phase) == PTHREAD_BARRIER_SERIAL_THREAD)
+    if (pthread_barrier_wait(&phase) == PTHREAD_BARRIER_SERIAL_THREAD) {
         tcm_heap_verify();
+        look(true);
+    }
     pthread_barrier_wait(&phase);
 }
 
@@ -147,6 +182,7 @@ int main(int argc, char **argv) {
     tcm_cache_destroy(c);
     tap_is_u64(broken, 0, "no block was handed out twice");
     tap_is_u64(refused, 0, "memory was never short");
+    tap_is_u64(wrong_tables, 0, "each memory table adds up");
     struct tcm_heap_figures figures;
     tcm_heap_figures(&figures);
     tap_is_u64(figures.in_use_bytes, 0, "all blocks are free");

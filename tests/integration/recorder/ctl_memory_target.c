@@ -11,17 +11,24 @@
  * ctl_memory_target busy N: N threads allocate and free, and one forks children
  *     that allocate, until the input ends. Prints "ready", and at the end
  *     "rounds N" and "children N". Status 1 if a child failed.
+ * ctl_memory_target filter: installs a filter for all its threads that kills
+ *     the process at mincore, prints "ready" and waits. Status 77: it cannot.
  */
 #include "prng.h"
 
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,7 +201,27 @@ static int busy(int n) {
     return failed;
 }
 
+static int filter(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mincore, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+    char c;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+                &program) != 0)
+        return 77;
+    puts("ready");
+    fflush(stdout);
+    return read(0, &c, 1) < 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "filter") == 0)
+        return filter();
     if (argc == 2 && strcmp(argv[1], "still") == 0)
         return still();
     if (argc == 3 && strcmp(argv[1], "busy") == 0)

@@ -227,6 +227,108 @@ static void test_changes(struct tcm_thread_cache *cache) {
     test_table("afterwards");
 }
 
+/*
+ * A step of the walk that begins inside a span. In an empty heap 512 blocks of
+ * a page each follow each other. The walk takes as many as a step has; then
+ * those from number 100 on are freed, and other blocks come in their place.
+ */
+#define PAGES      512u
+#define STEP_SPANS 256u /* as in heap_memory.c */
+#define KEPT       100u
+
+static struct tcm_span *single[PAGES];
+static void (*replace)(void); /* called once */
+static struct tcm_thread_cache *replacing;
+
+static struct tcm_span *take_pages(size_t pages) {
+    bool zeroed;
+    void *p = tcm_large_alloc(pages << TCM_PAGE_SHIFT, 0, &zeroed);
+    if (p == NULL)
+        tap_bail("out of memory");
+    memset(p, 1, pages << TCM_PAGE_SHIFT);
+    return tcm_page_span(p);
+}
+
+static void replace_once(const char *label) {
+    if (strcmp(label, "memory_step") != 0 || replace == NULL)
+        return;
+    for (unsigned i = KEPT; i < PAGES; i++)
+        tcm_large_free(single[i]);
+    replace();
+    replace = NULL;
+}
+
+/* Makes the table while the blocks are replaced by what WITH allocates, and
+   returns its bytes in blocks. The step ends at *AT. */
+static uint64_t usable_while_replaced(void (*with)(void), uintptr_t *at) {
+    for (unsigned i = 0; i < PAGES; i++)
+        single[i] = take_pages(1);
+    *at = single[0]->start + (STEP_SPANS << TCM_PAGE_SHIFT);
+    if (single[STEP_SPANS]->start != *at)
+        tap_bail("the blocks do not follow each other");
+    replace = with;
+    tcm_testpoint_hook = replace_once;
+    struct tcm_memory *m = tcm_memory_new();
+    tcm_testpoint_hook = NULL;
+    if (m == NULL || replace != NULL)
+        tap_bail("no table, or no step");
+    uint64_t usable = m->usable_bytes;
+    tcm_memory_delete(m);
+    for (unsigned i = 0; i < KEPT; i++)
+        tcm_large_free(single[i]);
+    return usable;
+}
+
+static struct tcm_span *larger;
+
+static void take_larger(void) {
+    larger = take_pages(PAGES - KEPT - 50);
+}
+
+static unsigned odd_size; /* of a class whose spans the end of a step cuts */
+
+static void take_objects(void) {
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        take(replacing, &block[i], odd_size);
+        memset(block[i].start, 1, block[i].size);
+        if ((uintptr_t)block[i].start > single[0]->start + (400u << 13))
+            break;
+    }
+    /* Objects that a cache got after the walk had begun count as blocks. */
+    tcm_cache_flush(replacing);
+    tcm_transfer_flush();
+}
+
+static void test_cut_spans(struct tcm_thread_cache *cache) {
+    uintptr_t at;
+    uint64_t usable = usable_while_replaced(take_larger, &at);
+    tap_ok(larger->start < at && tcm_span_end(larger) > at,
+           "a step ends inside a large block");
+    tap_is_u64(usable,
+               (STEP_SPANS << TCM_PAGE_SHIFT) + (tcm_span_end(larger) - at),
+               "the rest of the block is counted");
+    tcm_large_free(larger);
+    for (unsigned i = 1; i < tcm_class_count && odd_size == 0; i++)
+        if ((STEP_SPANS - KEPT) % tcm_class[i].pages > 1)
+            odd_size = tcm_class[i].size;
+    replacing = cache;
+    usable = usable_while_replaced(take_objects, &at);
+    uint64_t want = STEP_SPANS << TCM_PAGE_SHIFT;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        uintptr_t start = (uintptr_t)block[i].start;
+        uintptr_t end = start + block[i].size;
+        want += end > at ? end - tcm_max_u64(start, at) : 0;
+    }
+    struct tcm_span *span = tcm_page_span((void *)at);
+    tap_ok(span != NULL && span->state == TCM_SPAN_SMALL && span->start < at,
+           "a step ends inside a span of objects of %u bytes", odd_size);
+    tap_is_u64(usable, want, "the rest of its objects are counted");
+    for (unsigned i = 0; i < BLOCKS; i++)
+        give(cache, &block[i]);
+    tcm_cache_flush(cache);
+    tcm_transfer_flush();
+}
+
 static const char *refused;
 static bool refuse(const char *call) {
     return strcmp(call, refused) == 0;
@@ -276,9 +378,15 @@ static void test_records(void) {
 
 int main(void) {
     tcm_heap_init();
+    struct tcm_memory *m = tcm_memory_new();
+    if (m == NULL)
+        return tap_skip_all(
+            "the system does not tell which pages are resident");
+    tcm_memory_delete(m);
     prng_seed(&random_numbers, 29);
     struct tcm_thread_cache *cache = tcm_cache_new();
     struct tcm_thread_cache *other = tcm_cache_new();
+    test_cut_spans(cache);
     test_random(cache, other);
     test_changes(cache);
     test_refusals();
