@@ -346,6 +346,8 @@ static void test_residency(void) {
     struct memory_history h;
     uint64_t back, again;
     history_new(&h);
+    memory_history_block(&h, 0, 1, 1);
+    memory_history_block(&h, (uint64_t)MEMORY_LEAF_PAGES << 12, 1, 1);
     memory_history_resident(&h, 100, 50);
     memory_history_turn(&h, &back, &again);
     tap_ok(back == 0 && again == 0, "pages of the first look are new");

@@ -114,8 +114,12 @@ static uint64_t program_bytes(void) {
     return bytes;
 }
 
+uint64_t replay_rss_own(const struct replay_rss *m) {
+    return m->own_bytes + m->observer_bytes + m->program_bytes;
+}
+
 static uint64_t without_own(const struct replay_rss *m, uint64_t bytes) {
-    uint64_t own = m->own_bytes + m->observer_bytes + m->program_bytes;
+    uint64_t own = replay_rss_own(m);
     return bytes > own ? bytes - own : 0;
 }
 

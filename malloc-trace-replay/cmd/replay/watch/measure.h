@@ -64,6 +64,8 @@ void replay_rss_huge_after(struct replay_rss *m, uint64_t before);
 /* Reads the resident bytes without the replayer's, and those in huge pages. */
 void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes);
+/* The replayer's resident bytes, as far as it counts them. */
+uint64_t replay_rss_own(const struct replay_rss *m);
 /* Resident bytes without the replayer's by the kernel's counter, which may be
    off by some pages for each processor. 0: unknown. */
 uint64_t replay_rss_glance(const struct replay_rss *m);

@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
 #include "cmd/replay/feed/op.h"
 #include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/exec.h"
@@ -383,7 +384,7 @@ static bool make_block_room(struct memory_watch *m, uint64_t n) {
 }
 
 /* Puts the live blocks into the table, sorted. Where threads run apart, notes
-   where dead ones were last. False: out of memory. */
+   where these are and dead ones were last. False: out of memory. */
 static bool gather_blocks(struct memory_watch *m, const struct replay_batch *b,
                           uint32_t now) {
     struct memory_account *a = &m->account;
@@ -399,12 +400,18 @@ static bool gather_blocks(struct memory_watch *m, const struct replay_batch *b,
             continue;
         uintptr_t p = (uintptr_t)block_at(m, slot);
         TCM_ASSERT(f->live == 0 || f->live == 1);
-        if (p != 0 && f->live > 0 && n < room)
-            block[n++] = (struct memory_block){.address = p, .slot = slot};
-        else if (p != 0 && f->live <= 0)
+        if (p == 0)
+            continue;
+        if (apart)
             memory_history_block(&m->history, p, f->size, now);
+        if (f->live > 0 && n < room)
+            block[n++] = (struct memory_block){.address = p, .slot = slot};
     }
     memory_account_sort(block, n);
+    /* The first call in this thread may make the allocator take memory, which
+       the walk is to see. */
+    if (n != 0 && m->exec->calls.usable_size != NULL)
+        (void)m->exec->calls.usable_size((void *)(uintptr_t)block[0].address);
     a->block = block;
     a->blocks = n;
     return true;
@@ -542,17 +549,42 @@ static void put_parts(struct memory_watch *m) {
     tool_json_end_array(j);
 }
 
+/* Resident bytes without the replayer's. Where the walk has counted these, its
+   count is taken: data of the program that is touched late is in no sum. */
+static uint64_t rss_of_walk(const struct memory_watch *m) {
+    uint64_t bytes, huge, own = m->pages.own_bytes;
+    replay_rss_read(m->rss, &bytes, &huge);
+    if (own == 0)
+        return bytes;
+    bytes += replay_rss_own(m->rss);
+    return bytes > own ? bytes - own : 0;
+}
+
+/* Waits until threads that have ended have given back their memory, for 20 ms
+   at most: it must not change between the walk and the kernel's sum. */
+static void await_rest(const struct memory_watch *m) {
+    uint32_t never = 0;
+    uint64_t before, now = replay_rss_glance(m->rss);
+    for (unsigned i = 0; i < 20 && m->exec->cell != NULL; i++) {
+        tcm_futex_wait(&never, 0, 1000000);
+        before = now;
+        now = replay_rss_glance(m->rss);
+        if (now == before)
+            break;
+    }
+}
+
 /* Looks in full. False: out of memory. */
 static bool look_in_full(struct memory_watch *m, const struct replay_batch *b,
                          uint64_t *rss_bytes) {
     struct tool_json *j = &m->json;
-    uint64_t huge;
-    replay_rss_read(m->rss, rss_bytes, &huge);
+    await_rest(m);
     tool_json_begin_object(j, NULL);
     tool_json_dense(j, true);
     tool_json_begin_array(j, "map");
     bool good = make_account(m, b, true);
     tool_json_end_array(j);
+    *rss_bytes = rss_of_walk(m);
     tool_json_u64(j, "operation", b->account.ops);
     tool_json_u64(j, "recorded_ns", b->recorded_ns);
     tool_json_u64(j, "rss_bytes", *rss_bytes);

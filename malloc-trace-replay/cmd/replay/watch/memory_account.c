@@ -255,7 +255,7 @@ static void cell_pages(struct memory_account *a, uint64_t start, uint64_t n,
 /* Past of the page at ADDRESS; NULL: unknown. */
 static uint32_t *seen_of(struct memory_account *a, uint64_t address) {
     uint64_t page = address / a->page_bytes, number = page / MEMORY_LEAF_PAGES;
-    if (a->leaf == NULL || number != a->leaf_number)
+    if (number != a->leaf_number || a->leaf == NULL)
         a->leaf = memory_history_leaf(a->history, page);
     a->leaf_number = number;
     return a->leaf == NULL ? NULL : &a->leaf->seen[memory_history_place(page)];

@@ -20,19 +20,23 @@ size_t memory_history_directory_bytes(const struct memory_history *h) {
     return (size_t)leaves(h) * sizeof(struct memory_leaf *);
 }
 
-struct memory_leaf *memory_history_leaf(struct memory_history *h,
+struct memory_leaf *memory_history_leaf(const struct memory_history *h,
                                         uint64_t page) {
     uint64_t at = page / MEMORY_LEAF_PAGES;
-    if (at >= leaves(h))
-        return NULL;
-    struct memory_leaf *l = h->leaf[at];
-    if (TCM_LIKELY(l != NULL))
+    return at < leaves(h) ? h->leaf[at] : NULL;
+}
+
+/* Returns the leaf of PAGE, which is made if it is missing. NULL: out of
+   memory, or PAGE is out of range. */
+static struct memory_leaf *make_leaf(struct memory_history *h, uint64_t page) {
+    struct memory_leaf *l = memory_history_leaf(h, page);
+    if (TCM_LIKELY(l != NULL) || page / MEMORY_LEAF_PAGES >= leaves(h))
         return l;
     l = h->take(h->ctx, sizeof(*l));
     if (l == NULL)
         return NULL;
     l->next = h->first;
-    h->first = h->leaf[at] = l;
+    h->first = h->leaf[page / MEMORY_LEAF_PAGES] = l;
     h->bytes += sizeof(*l);
     return l;
 }
@@ -43,7 +47,7 @@ void memory_history_block(struct memory_history *h, uintptr_t address,
     uint64_t last = (address + (size == 0 ? 0 : size - 1)) >> h->page_shift;
     TCM_ASSERT(now != 0);
     while (page <= last) {
-        struct memory_leaf *l = memory_history_leaf(h, page);
+        struct memory_leaf *l = make_leaf(h, page);
         size_t from = memory_history_place(page);
         size_t n =
             (size_t)tcm_min_u64(last - page + 1, MEMORY_LEAF_PAGES - from);

@@ -5,7 +5,8 @@
  * blocks, in leaves of MEMORY_LEAF_PAGES pages.
  *
  * Invariants: nothing here asks the system for memory but through the function
- * of the caller. Pages of leaves that could not be made have no past.
+ * of the caller, and only when a block is noted: residency can be noted while
+ * mappings are walked. Pages without a leaf have no past.
  * Threads: one at a time.
  */
 #ifndef TOOL_CMD_REPLAY_WATCH_MEMORY_HISTORY_H
@@ -39,9 +40,8 @@ struct memory_history {
    never touched. */
 size_t memory_history_directory_bytes(const struct memory_history *h);
 
-/* Returns the leaf of PAGE, a number of a page, which is made if it is missing.
-   NULL: out of memory, or PAGE is out of range. */
-struct memory_leaf *memory_history_leaf(struct memory_history *h,
+/* Returns the leaf of PAGE, a number of a page; NULL: none. */
+struct memory_leaf *memory_history_leaf(const struct memory_history *h,
                                         uint64_t page);
 static inline size_t memory_history_place(uint64_t page) {
     return (size_t)(page % MEMORY_LEAF_PAGES);
@@ -50,7 +50,8 @@ static inline size_t memory_history_place(uint64_t page) {
 /* Notes that a block of SIZE bytes at ADDRESS was seen at NOW, not 0. */
 void memory_history_block(struct memory_history *h, uintptr_t address,
                           uint64_t size, uint32_t now);
-/* Notes that COUNT pages from PAGE on are resident. */
+/* Notes that COUNT pages from PAGE on are resident, as far as they have a
+   leaf. */
 void memory_history_resident(struct memory_history *h, uint64_t page,
                              uint64_t count);
 /* Ends a look at residency. Pages that were resident at the look before, and no

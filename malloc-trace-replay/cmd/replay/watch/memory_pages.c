@@ -201,6 +201,12 @@ static void count_other(void *ctx, uint64_t start, uint64_t end, bool is_huge) {
     p->other_bytes += end - start;
 }
 
+static void count_own(void *ctx, uint64_t start, uint64_t end, bool is_huge) {
+    struct memory_pages *p = ctx;
+    (void)is_huge;
+    p->own_bytes += end - start;
+}
+
 static void pass_on(void *ctx, uint64_t start, uint64_t end, bool is_huge) {
     struct memory_pages *p = ctx;
     p->run(p->ctx, start, end, is_huge);
@@ -214,7 +220,14 @@ static bool walk_part(struct memory_pages *p, bool is_measured, uint64_t start,
     return walk_range(p, start, end, is_measured ? pass_on : count_other, p);
 }
 
-/* Walks mapping M, without what is the replayer's own. */
+/* Tables are reserved for far more than they have, which only this way passes
+   over at once. */
+static bool walk_own(struct memory_pages *p, uint64_t start, uint64_t end) {
+    return start >= end || p->how != MEMORY_PAGEMAP_SCAN ||
+           walk_range(p, start, end, count_own, p);
+}
+
+/* Walks mapping M; what is the replayer's own is counted only. */
 static bool walk_mapping(struct memory_pages *p, const struct mapping *m,
                          const struct replay_own_range *own, size_t n,
                          size_t *at) {
@@ -222,7 +235,9 @@ static bool walk_mapping(struct memory_pages *p, const struct mapping *m,
     while (*at < n && own[*at].end <= start)
         ++*at;
     for (size_t i = *at; i < n && own[i].start < m->end; i++) {
-        if (!walk_part(p, m->is_measured, start, own[i].start))
+        if (!walk_part(p, m->is_measured, start, own[i].start) ||
+            !walk_own(p, tcm_max_u64(start, own[i].start),
+                      tcm_min_u64(own[i].end, m->end)))
             return false;
         start = tcm_max_u64(start, own[i].end);
     }
@@ -235,7 +250,7 @@ bool memory_pages_walk(struct memory_pages *p) {
     size_t n = replay_own_ranges(&own), at = 0;
     bool good = true;
     char *line;
-    p->other_bytes = 0;
+    p->other_bytes = p->own_bytes = 0;
     l.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     l.at = l.used = 0;
     if (l.fd < 0)

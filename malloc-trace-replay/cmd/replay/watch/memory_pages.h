@@ -30,9 +30,11 @@ struct memory_pages {
     /* Called for each run of resident measured pages, in ascending order. */
     void (*run)(void *ctx, uint64_t start, uint64_t end, bool is_huge);
     void *ctx;
-    uint64_t
-        other_bytes; /* resident and not measured, of the last walk, without
-                             the replayer's own */
+    /* Resident and not measured, without the replayer's own, by the last walk;
+       0 with mincore, which does not tell. */
+    uint64_t other_bytes;
+    /* Resident and the replayer's own, by the last walk; 0: not counted. */
+    uint64_t own_bytes;
 };
 
 /* Chooses the best way from BEST on. */
