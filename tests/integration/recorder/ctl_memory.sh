@@ -122,12 +122,13 @@ diag <err
 is "still: it is what smaps and the process say" \
     "$(table $pid count m.json)" fine
 [ "$(json m.json residency)" = pagemap_scan ] || note "without PAGEMAP_SCAN"
-check "still: a sentence" grep -q "^process $pid: of .* are in blocks;" out
-for part in live "partly live" empty "never used" resident; do
+check "still: a sentence" grep -q "^process $pid: of .* resident .* are alive;$" out
+for part in live "partly live" "empty pages" "never used" resident; do
     check "still: the part $part" grep -Eq "^  $part +[0-9.]+ [KMG]?i?B" out
 done
+check "still: it fits into 80 columns" sh -c '! grep "^.\{81\}" out'
 check "still: sizes, with most free bytes first" sh -c \
-    'grep -A 1 "^      size" out | tail -n 1 | grep -q "^     5,120 "'
+    'grep -A 1 "^     size" out | tail -n 1 | grep -q "^    5,120 "'
 ctl $pid memory --json - && cp out again.json
 is "still: JSON alone on standard output, and the same again" \
     "$(grep -v rss_bytes again.json)" "$(grep -v rss_bytes m.json)"

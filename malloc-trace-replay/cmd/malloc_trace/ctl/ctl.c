@@ -124,13 +124,27 @@ static uint64_t process_bytes(pid_t pid, uint64_t page_bytes) {
     return pages * page_bytes;
 }
 
-static void print_part(const char *name, uint64_t bytes, const char *about) {
+/* Prints a row of the table, with the share that BYTES are of ALL. The names
+   are those of malloc-trace memory. */
+static void print_part(const char *name, uint64_t bytes, uint64_t all) {
     struct tool_text t;
-    printf("  %-16s %10s%s%s\n", name, tool_text_bytes(&t, bytes),
-           *about != '\0' ? "  " : "", about);
+    printf("  %-24s %10s", name, tool_text_bytes(&t, bytes));
+    if (all != 0)
+        printf(" %5s", tool_text_percent(&t, bytes, all));
+    putchar('\n');
+}
+
+/* Returns the number of blocks in use. */
+static uint64_t live_blocks(const struct mtf_memory *m) {
+    uint64_t blocks = 0;
+    for (unsigned i = 0; i < m->rows; i++)
+        blocks += mtf_memory_cell(m, i, MTF_COLUMN_blocks);
+    return blocks;
 }
 
 static void print_parts(const struct mtf_memory *m) {
+    struct tool_text t;
+    uint64_t all = total(m, MTF_MEMORY_resident_bytes);
     uint64_t page = total(m, MTF_MEMORY_page_bytes);
     uint64_t partly = total(m, MTF_MEMORY_partly_pages) * page;
     uint64_t free = total(m, MTF_MEMORY_free_bytes);
@@ -138,19 +152,22 @@ static void print_parts(const struct mtf_memory *m) {
     uint64_t runs = total(m, MTF_MEMORY_empty_run_bytes);
     uint64_t never = total(m, MTF_MEMORY_never_bytes);
     uint64_t reserve = total(m, MTF_MEMORY_reserve_bytes);
-    print_part("live", total(m, MTF_MEMORY_live_pages) * page,
-               "pages wholly in blocks");
-    print_part("partly live", partly, "");
-    print_part("  in blocks", less(partly, free), "requested and rounding");
-    print_part("  free", free, "");
-    print_part("empty", empty, "no block on the page now");
-    print_part("  free pages", runs, "");
-    print_part("  free objects", less(empty, runs), "");
-    print_part("never used", never, "no block on the page yet");
-    print_part("  reserve", reserve, "");
-    print_part("  metadata", less(never, reserve),
-               "spans, caches, page map, private memory");
-    print_part("resident", total(m, MTF_MEMORY_resident_bytes), "");
+    uint64_t huge = total(m, MTF_MEMORY_huge_bytes);
+    print_part("resident", all, 0);
+    print_part("live", total(m, MTF_MEMORY_live_pages) * page, all);
+    print_part("partly live", partly, all);
+    print_part("  alive, with rounding", less(partly, free), all);
+    print_part("  free, held by blocks", free, all);
+    print_part("empty pages", empty, all);
+    print_part("  of free pages", runs, all);
+    print_part("  of free objects", less(empty, runs), all);
+    print_part("never used", never, all);
+    print_part("  metadata", less(never, reserve), all);
+    print_part("  reserve", reserve, all);
+    if (huge != 0)
+        print_part("in huge pages", huge, all);
+    printf("  %-24s %10s\n", "live blocks",
+           tool_text_count(&t, live_blocks(m)));
 }
 
 /* Returns the sum over all classes of the free objects in COLUMN, in bytes. */
@@ -164,21 +181,16 @@ static uint64_t free_objects(const struct mtf_memory *m,
 }
 
 static void print_places(const struct mtf_memory *m) {
-    struct tool_text t[3];
-    printf("free objects: %s in thread caches, %s in transfer caches, %s in "
-           "central lists\n",
-           tool_text_bytes(&t[0], free_objects(m, MTF_COLUMN_thread_cache)),
-           tool_text_bytes(&t[1], free_objects(m, MTF_COLUMN_transfer_cache)),
-           tool_text_bytes(&t[2], free_objects(m, MTF_COLUMN_central_list)));
-    printf("not resident: %s of blocks, %s of free pages and objects, %s given "
-           "back or not used yet\n",
-           tool_text_bytes(&t[0], total(m, MTF_MEMORY_absent_bytes)),
-           tool_text_bytes(&t[1], total(m, MTF_MEMORY_absent_free_bytes)),
-           tool_text_bytes(&t[2], total(m, MTF_MEMORY_returned_bytes)));
-    if (total(m, MTF_MEMORY_huge_bytes) != 0)
-        printf("huge pages: %s, of which %s are in blocks\n",
-               tool_text_bytes(&t[0], total(m, MTF_MEMORY_huge_bytes)),
-               tool_text_bytes(&t[1], total(m, MTF_MEMORY_huge_usable_bytes)));
+    printf("free objects, resident or not:\n");
+    print_part("in thread caches", free_objects(m, MTF_COLUMN_thread_cache), 0);
+    print_part("in transfer caches", free_objects(m, MTF_COLUMN_transfer_cache),
+               0);
+    print_part("in central lists", free_objects(m, MTF_COLUMN_central_list), 0);
+    printf("not resident:\n");
+    print_part("of blocks", total(m, MTF_MEMORY_absent_bytes), 0);
+    print_part("of free pages, objects", total(m, MTF_MEMORY_absent_free_bytes),
+               0);
+    print_part("given back, or unused", total(m, MTF_MEMORY_returned_bytes), 0);
 }
 
 static const struct mtf_memory *sorted; /* by compare_rows */
@@ -191,25 +203,21 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 static void print_row(const struct mtf_memory *m, unsigned row) {
-    static const struct {
-        enum mtf_memory_column column;
-        int width;
-    } counts[] = {
-        {MTF_COLUMN_spans, 10},        {MTF_COLUMN_blocks, 12},
-        {MTF_COLUMN_thread_cache, 14}, {MTF_COLUMN_transfer_cache, 16},
-        {MTF_COLUMN_central_list, 14},
-    };
-    struct tool_text t[3];
-    uint64_t size = mtf_memory_cell(m, row, MTF_COLUMN_size);
-    uint64_t usable = mtf_memory_cell(m, row, MTF_COLUMN_usable_bytes);
-    uint64_t free = mtf_memory_cell(m, row, MTF_COLUMN_free_bytes);
-    printf("%10s %10s %10s", size == 0 ? "large" : tool_text_count(&t[0], size),
-           tool_text_bytes(&t[1], usable), tool_text_bytes(&t[2], free));
-    for (unsigned i = 0; i < TCM_ARRAY_SIZE(counts); i++)
-        printf(
-            " %*s", counts[i].width,
-            tool_text_count(&t[0], mtf_memory_cell(m, row, counts[i].column)));
-    putchar('\n');
+    struct tool_text t[7];
+    uint64_t cell[MTF_COLUMN_COUNT];
+    for (unsigned i = 0; i < MTF_COLUMN_COUNT; i++)
+        cell[i] = mtf_memory_cell(m, row, i);
+    printf("%9s %10s %10s %9s %11s %12s %11s\n",
+           cell[MTF_COLUMN_size] == 0
+               ? "large"
+               : tool_text_count(&t[0], cell[MTF_COLUMN_size]),
+           tool_text_bytes(&t[1], cell[MTF_COLUMN_usable_bytes]),
+           tool_text_bytes(&t[2], cell[MTF_COLUMN_free_bytes]),
+           tool_text_count(&t[3], cell[MTF_COLUMN_spans]),
+           tool_text_count(&t[4], cell[MTF_COLUMN_blocks]),
+           tool_text_count(&t[5], cell[MTF_COLUMN_thread_cache]),
+           tool_text_count(&t[6], cell[MTF_COLUMN_transfer_cache] +
+                                      cell[MTF_COLUMN_central_list]));
 }
 
 static void print_classes(const struct mtf_memory *m) {
@@ -220,9 +228,8 @@ static void print_classes(const struct mtf_memory *m) {
         order[i] = i;
     sorted = m;
     qsort(order, m->rows, sizeof(order[0]), compare_rows);
-    printf("%10s %10s %10s %10s %12s %14s %16s %14s\n", "size", "in blocks",
-           "free", "spans", "blocks", "thread caches", "transfer caches",
-           "central lists");
+    printf("%9s %10s %10s %9s %11s %12s %11s\n", "size", "alive", "free",
+           "spans", "blocks", "free: cached", "central");
     for (unsigned i = 0; i < m->rows && i < ROWS_SHOWN; i++)
         print_row(m, order[i]);
     if (m->rows > ROWS_SHOWN)
@@ -232,19 +239,19 @@ static void print_classes(const struct mtf_memory *m) {
 static void print_memory(pid_t pid, const struct mtf_memory *m) {
     struct tool_text t[4];
     uint64_t all = process_bytes(pid, total(m, MTF_MEMORY_page_bytes));
-    printf("process %d: of %s resident in its heap %s are in blocks; %s lie "
-           "free on pages of blocks, %s on empty pages\n",
+    printf("process %d: of %s resident %s are alive;\n"
+           "%s lie free on pages that blocks hold; %s are pages without a "
+           "block\n",
            (int)pid,
            tool_text_bytes(&t[0], total(m, MTF_MEMORY_resident_bytes)),
            tool_text_bytes(&t[1], total(m, MTF_MEMORY_usable_bytes)),
            tool_text_bytes(&t[2], total(m, MTF_MEMORY_free_bytes)),
            tool_text_bytes(&t[3], total(m, MTF_MEMORY_empty_bytes)));
     print_parts(m);
-    if (all != 0)
-        printf("the process has %s resident, with code, stacks and mappings "
-               "of its own\n",
-               tool_text_bytes(&t[0], all));
     print_places(m);
+    if (all != 0)
+        printf("with code, stacks and mappings of its own the process has %s\n",
+               tool_text_bytes(&t[0], all));
     print_classes(m);
 }
 
