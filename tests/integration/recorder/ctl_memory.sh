@@ -113,7 +113,7 @@ print("; ".join(bad) or "fine")
 PY
 table() { "$python" table.py "$@" 2>&1 | tail -n 1; }
 
-begin still
+begin still 2
 result "still: runs" $?
 cp truth count
 ctl $pid memory --json m.json
@@ -150,7 +150,7 @@ is "still: the program's end" "$status $(cat target.err)" "0 "
 # program's own may end it.
 if (confined true); then
     by=confined
-    begin still
+    begin still 2
     cp truth count
     ctl $pid memory --json c.json
     is "container: exit status" $? 0
@@ -198,8 +198,38 @@ ctl $pid memory --json r.json
 is "recording: exit status" $? 0
 is "recording: it adds up" "$(table r.json)" fine
 end
-unset TCMALLOC_TRACE_OUTPUT
 is "recording: the program ends well" "$status" 0
+
+# By its addresses and the kernel alone, a replay finds the same pages.
+begin still 0
+ctl $pid memory --json own.json
+ctl $pid stop
+end
+unset TCMALLOC_TRACE_OUTPUT
+cat >same.py <<'PY'
+import json
+own, a = json.load(open("own.json")), json.load(open("replay.json"))
+m = [m for m in a["allocators"][0]["moments"] if m["name"] == "end"][0]
+own["blocks"] = sum(c["blocks"] for c in own["classes"])
+# mincore counts pages that were only read.
+slack = 0 if own["residency"] == "pagemap_scan" else 16
+for name in "live_pages", "partly_pages", "empty_pages":
+    if abs(own[name] - m[name]) > slack:
+        print(name, own[name], m[name])
+used = m["requested_bytes"] + m["rounding_bytes"]
+if abs(own["usable_bytes"] - used) > slack * own["page_bytes"]:
+    print("usable_bytes", own["usable_bytes"], used)
+if own["blocks"] != m["live_blocks"]:
+    print("blocks", own["blocks"], m["live_blocks"])
+print("fine")
+PY
+if offers "$malloc_trace" memory; then
+    check "replay: malloc-trace memory" "$malloc_trace" memory -q \
+        -a x="$minimal" --json=replay.json "$work/t"
+    is "replay: it finds the pages of the spans" "$("$python" same.py 2>&1)" fine
+else
+    skip "replay" "no malloc-trace memory"
+fi
 ctl $pid memory
 is "no process: exit status" $? 1
 check "no process: one line" one_line err

@@ -2,12 +2,11 @@
 /*
  * A process whose memory malloc-trace ctl shows.
  *
- * ctl_memory_target still: makes blocks of a size that nothing else in the
+ * ctl_memory_target still N: makes blocks of a size that nothing else in the
  *     process has, frees most of them, prints its own count of the rest as
- *     "NAME VALUE" lines and "ready", and stands still until its input ends.
- *     Its second and third threads stand still with free blocks in their
- *     caches. With a line of input it gives its free pages back and prints
- *     "ready" again.
+ *     "NAME VALUE" lines and "ready", and stands still until its input ends, as
+ *     do N more threads with free blocks in their caches. With a line of input
+ *     it gives its free pages back and prints "ready" again.
  * ctl_memory_target busy N: N threads allocate and free, and one forks children
  *     that allocate, until the input ends. Prints "ready", and at the end
  *     "rounds N" and "children N". Status 1 if a child failed.
@@ -76,13 +75,13 @@ static void count_pages(size_t kept) {
 }
 
 static void *hold(void *arg) {
-    pthread_barrier_t *both = arg;
+    pthread_barrier_t *all = arg;
     void *p[40];
     for (unsigned i = 0; i < 40; i++)
         p[i] = malloc(SIZE);
     for (unsigned i = 0; i < 40; i++)
         free(p[i]);
-    pthread_barrier_wait(both);
+    pthread_barrier_wait(all);
     for (;;)
         pause();
     return NULL;
@@ -96,9 +95,9 @@ static void give_back(void) {
         release();
 }
 
-static int still(void) {
+static int still(unsigned threads) {
     static char line[100];
-    pthread_barrier_t both;
+    pthread_barrier_t all;
     pthread_t id;
     size_t kept = 0;
     for (unsigned i = 0; i < BLOCKS; i++)
@@ -111,11 +110,11 @@ static int still(void) {
     }
     for (unsigned i = 0; i < LARGES; i++)
         memset(large[i] = malloc(LARGE), 1, WRITTEN);
-    pthread_barrier_init(&both, NULL, 3);
-    for (unsigned i = 0; i < 2; i++)
-        if (pthread_create(&id, NULL, hold, &both) != 0)
+    pthread_barrier_init(&all, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&id, NULL, hold, &all) != 0)
             return 70;
-    pthread_barrier_wait(&both);
+    pthread_barrier_wait(&all);
     show("size", SIZE);
     show("usable", malloc_usable_size(block[0]));
     show("kept", kept);
@@ -222,8 +221,8 @@ static int filter(void) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "filter") == 0)
         return filter();
-    if (argc == 2 && strcmp(argv[1], "still") == 0)
-        return still();
+    if (argc == 3 && strcmp(argv[1], "still") == 0)
+        return still((unsigned)atoi(argv[2]));
     if (argc == 3 && strcmp(argv[1], "busy") == 0)
         return busy(atoi(argv[2]));
     return 2;
