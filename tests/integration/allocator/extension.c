@@ -10,6 +10,7 @@
 #include "prng.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static size_t resident_bytes(void) {
@@ -223,9 +224,9 @@ static size_t line_bytes(const char *text, const char *label) {
     return strtoull(at + strcspn(at, "0123456789"), NULL, 10);
 }
 
-/* Resident bytes of the 64 GiB that ADDRESS lies in: the heap, its class map
-   and its page map. F is smaps, opened before the heap was asked. */
-static size_t region_bytes(FILE *f, uintptr_t address) {
+/* Sum of FIELD of smaps, which F is, over the 64 GiB that ADDRESS lies in: the
+   heap, its class map and its page map. */
+static size_t region_bytes(FILE *f, const char *field, uintptr_t address) {
     static char line[4096];
     uintptr_t low = address >> 36 << 36, start, end;
     size_t kib, sum = 0;
@@ -233,16 +234,17 @@ static size_t region_bytes(FILE *f, uintptr_t address) {
     while (fgets(line, sizeof(line), f) != NULL) {
         if (sscanf(line, "%zx-%zx ", &start, &end) == 2)
             inside = start - low < (uintptr_t)1 << 36;
-        else if (inside && sscanf(line, "Rss: %zu kB", &kib) == 1)
+        else if (inside && strncmp(line, field, strlen(field)) == 0 &&
+                 sscanf(line + strlen(field), ": %zu kB", &kib) == 1)
             sum += kib * 1024;
     }
-    fclose(f);
+    rewind(f);
     return sum;
 }
 
 struct memory {
     size_t live, partly, partly_free, empty, reserve, metadata, resident;
-    size_t absent, region;
+    size_t absent, region, huge, region_huge;
 };
 
 static struct memory memory_now(const void *block) {
@@ -262,8 +264,13 @@ static struct memory memory_now(const void *block) {
         .metadata = line_bytes(text, "Never used pages: metadata\n"),
         .resident = line_bytes(text, "Resident memory of the allocator\n"),
         .absent = line_bytes(text, "Not resident: of blocks\n"),
-        .region = region_bytes(f, (uintptr_t)block),
+        .region = region_bytes(f, "Rss", (uintptr_t)block),
+        .region_huge = region_bytes(f, "AnonHugePages", (uintptr_t)block),
     };
+    m.huge = strstr(text, "Resident in huge pages\n") == NULL
+                 ? m.region_huge /* the kernel does not tell */
+                 : line_bytes(text, "Resident in huge pages\n");
+    fclose(f);
     return m;
 }
 
@@ -302,6 +309,14 @@ static void test_memory(void) {
     tap_ok(freed.resident - back.resident == freed.empty - back.empty &&
                back.live == freed.live && back.empty < MIB,
            "and not resident when they are given back");
+    char *huge = memalign(2 * MIB, 8 * MIB);
+    if (madvise(huge, 8 * MIB, MADV_HUGEPAGE) == 0)
+        memset(huge, 1, 8 * MIB);
+    struct memory with_huge = memory_now(small);
+    tap_is_u64(with_huge.huge, with_huge.region_huge,
+               "huge pages are those of smaps");
+    tap_diag("%zu bytes in huge pages", with_huge.huge);
+    give(huge);
     give(small);
 }
 
