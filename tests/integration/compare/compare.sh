@@ -193,8 +193,10 @@ is "they are replayed" "$(get $own.ok $own.runs)" "true|4"
 
 # Memory: what the library takes of it is far from what a busy machine changes.
 compare 0 "a budget that is kept" -a glibc -a $own -n 11 \
-    --budget 'peak_rss<=100,time<=1000' p.p
+    --budget 'peak_rss<=100,after_peak<=100,time<=1000' p.p
 like "is said to be" "$out" "^budget peak_rss<=100: kept by $own"
+like "that of memory after the peak, too" "$out" \
+    "^budget after_peak<=100: kept by $own"
 compare 4 "a budget that is missed" -a glibc -a $own -n 11 \
     --budget 'time<=1000,peak_rss<=0.01' p.p
 like "is said to be" "$out" "^budget peak_rss<=0.01: missed by $own"

@@ -29,6 +29,8 @@ WORDS = {
     "peak_rss_bytes": ("smaller", "larger", 4096),
     "avg_rss_bytes": ("smaller", "larger", 4096),
     "rss_over_live": ("smaller", "larger", 0.01),
+    "peak_waste_bytes": ("less", "more", 4096),
+    "after_peak_rss_bytes": ("smaller", "larger", 4096),
     "minor_faults": ("fewer", "more", 1),
     "huge_bytes": ("less", "more", 4096),
 }

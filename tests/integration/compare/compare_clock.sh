@@ -62,6 +62,9 @@ holds "recorded time passed" \
 holds "mean memory is far smaller" \
     'v["decays", "avg_rss_bytes"]["verdict"] == "smaller" and
      v["decays", "avg_rss_bytes"]["ratio"] < 0.5'
+holds "so is memory after the peak" \
+    'v["decays", "after_peak_rss_bytes"]["verdict"] == "smaller" and
+     v["decays", "after_peak_rss_bytes"]["ratio"] < 0.5'
 holds "the peak is not" '0.97 < v["decays", "peak_rss_bytes"]["ratio"] < 1.03'
 holds "memory times time is its product" \
     'abs(c["decays"]["gb_hours"] / (v["decays", "avg_rss_bytes"]["value"] *

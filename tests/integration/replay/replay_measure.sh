@@ -165,6 +165,10 @@ ratio=$(json j rss_over_live)
 note "resident bytes by live ones $ratio"
 awk "BEGIN { exit !($ratio > 1.05 && $ratio < 1.4) }"
 result "by live bytes there" $?
+waste=$(json j peak_waste_bytes)
+awk "BEGIN { at = $(json j rss_at_peak_live_bytes)
+    d = $waste - (at - at / $ratio); exit !(-2 < d && d < 2) }"
+result "less these" $?
 like "in the report, too" "$out" '^at peak of live +[0-9.]+ MiB, 1\.[0-9]+ by live'
 
 # The processor counts here, or it is said why not.

@@ -239,7 +239,7 @@ static size_t add_gate_options(struct request *o, struct tool_opt *opts,
          .take = take_budget,
          .ctx = &o->budget,
          .expects = "METRIC<=RATIO,... with time, wall, p999, peak_rss, "
-                    "avg_rss, frag, faults or huge",
+                    "avg_rss, frag, peak_waste, after_peak, faults or huge",
          .given = &o->has_budget},
         {.name = "budget-strict",
          .help =

@@ -23,6 +23,8 @@ enum compare_metric {
     METRIC_PEAK_RSS,
     METRIC_AVG_RSS,
     METRIC_FRAG,
+    METRIC_WASTE,
+    METRIC_AFTER,
     METRIC_FAULTS,
     METRIC_HUGE,
     METRICS

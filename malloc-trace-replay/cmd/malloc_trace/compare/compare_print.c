@@ -33,6 +33,8 @@ const char *compare_figure_text(char text[32], enum compare_metric m,
         break;
     case METRIC_PEAK_RSS:
     case METRIC_AVG_RSS:
+    case METRIC_WASTE:
+    case METRIC_AFTER:
     case METRIC_HUGE:
         snprintf(text, 32, "%s", tool_text_bytes(&t, whole));
         break;
@@ -349,14 +351,21 @@ static void print_parts(const struct comparison *c,
     }
 }
 
+/* Width of the column of a metric: that of its name, or of a ratio. The column
+   of huge pages has room for a size. */
+static int column_of(enum compare_metric m) {
+    int width = (int)strlen(compare_metric[m].name) + 2;
+    return m == METRIC_HUGE ? 11 : width < 9 ? 9 : width;
+}
+
 /* Prints the other metrics as ratios, with a mark where a difference is shown.
    */
 static void print_other_metrics(const struct comparison *c,
                                 const struct compare_sheet *s, int width,
                                 FILE *out) {
-    static const enum compare_metric all[] = {METRIC_AVG_RSS, METRIC_WALL,
-                                              METRIC_P999,    METRIC_FRAG,
-                                              METRIC_FAULTS,  METRIC_HUGE};
+    static const enum compare_metric all[] = {
+        METRIC_AVG_RSS, METRIC_WALL,   METRIC_P999, METRIC_WASTE,
+        METRIC_AFTER,   METRIC_FAULTS, METRIC_HUGE};
     /* over recorded time the first one has a table of its own */
     size_t from = comparison_is_clocked(c) ? 1 : 0;
     const enum compare_metric *others = all + from;
@@ -366,7 +375,7 @@ static void print_other_metrics(const struct comparison *c,
             "shown, but may exist\n%-*s",
             width + 5, "");
     for (size_t r = 0; r < count; r++)
-        fprintf(out, "%*s", others[r] == METRIC_HUGE ? 11 : 9,
+        fprintf(out, "%*s", column_of(others[r]),
                 compare_metric[others[r]].name);
     fputc('\n', out);
     for (size_t k = 0; k < s->ranked; k++) {
@@ -376,8 +385,7 @@ static void print_other_metrics(const struct comparison *c,
         for (size_t r = 0; r < count; r++) {
             const struct compare_verdict *v = &s->verdict[i][others[r]];
             char ratio[32];
-            /* the last column has room for a size */
-            int column = others[r] == METRIC_HUGE ? 11 : 9;
+            int column = column_of(others[r]);
             if (v->of_none) /* the figure itself, as there is no ratio */
                 compare_figure_text(ratio, others[r], v->typical);
             else

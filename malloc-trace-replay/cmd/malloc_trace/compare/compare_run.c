@@ -337,6 +337,8 @@ static void take_figures(struct compare_run *run,
         [METRIC_PEAK_RSS] = "peak_rss_bytes",
         [METRIC_AVG_RSS] = "avg_rss_bytes",
         [METRIC_FRAG] = "rss_over_live",
+        [METRIC_WASTE] = "peak_waste_bytes",
+        [METRIC_AFTER] = "after_peak_rss_bytes",
         [METRIC_FAULTS] = "minor_faults",
         [METRIC_HUGE] = "huge_bytes",
     };
@@ -345,7 +347,7 @@ static void take_figures(struct compare_run *run,
     if (tool_json_is_false(tool_json_member(replay, "peak_rss_known")))
         run->value[METRIC_PEAK_RSS] = NAN;
     if (compare_run_own_clock(replay, own_clock))
-        run->value[METRIC_AVG_RSS] = NAN;
+        run->value[METRIC_AVG_RSS] = run->value[METRIC_AFTER] = NAN;
     double ops = json_figure(replay, "ops", problem) -
                  json_figure(replay, "apart_ops", problem);
     double own_ns = json_figure(replay, "replayer_cpu_ns", problem);

@@ -226,6 +226,8 @@ static void average_add(struct replay_rss *m) {
     note_peak(m, bytes);
     m->seen_byte_ns += (double)bytes * (double)m->unseen_ns;
     m->seen_ns += m->unseen_ns;
+    m->after_byte_ns += (double)bytes * (double)m->unseen_ns;
+    m->after_ns += m->unseen_ns;
     m->unseen_ns = 0;
 }
 
@@ -254,6 +256,9 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
     replay_rss_look_begin(m);
+    average_add(m);
+    m->after_ns = 0;
+    m->after_byte_ns = 0;
     m->live_bytes = live_bytes;
     replay_rss_read(m, &m->at_live_bytes, &m->at_live_huge_bytes);
     replay_rss_look_end(m);
@@ -264,6 +269,12 @@ void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
 uint64_t replay_rss_average(const struct replay_rss *m) {
     return m->seen_ns == 0 ? 0
                            : (uint64_t)(m->seen_byte_ns / (double)m->seen_ns);
+}
+
+uint64_t replay_rss_after(const struct replay_rss *m) {
+    return m->after_ns == 0
+               ? m->end_bytes
+               : (uint64_t)(m->after_byte_ns / (double)m->after_ns);
 }
 
 void replay_rss_end(struct replay_rss *m) {
@@ -397,8 +408,12 @@ static void resident_json(const struct replay_watch *w, const void *state,
     }
     if (rss_over_live(m) > 0) {
         tool_json_u64(j, "rss_at_peak_live_bytes", m->at_live_bytes);
+        tool_json_u64(j, "peak_waste_bytes",
+                      m->at_live_bytes -
+                          tcm_min_u64(m->live_bytes, m->at_live_bytes));
         tool_json_double(j, "rss_over_live", rss_over_live(m));
     }
+    tool_json_u64(j, "after_peak_rss_bytes", replay_rss_after(m));
     tool_json_u64(j, "huge_bytes", m->at_live_huge_bytes);
     tool_json_u64(j, "end_huge_bytes", m->end_huge_bytes);
     tool_json_u64(j, "replayer_rss_bytes", w->own_bytes + m->observer_bytes);

@@ -30,7 +30,10 @@ struct replay_rss {
     uint64_t seen_ns;
     bool is_recorded; /* the average is over recorded time: replay_rss_passed */
     double seen_byte_ns; /* sum of resident bytes times nanoseconds */
-    int statm;           /* -1: not open */
+    /* The part of both that came after most bytes were live. */
+    uint64_t after_ns;
+    double after_byte_ns;
+    int statm; /* -1: not open */
     /* When most bytes were live; all 0: hardly any were. */
     uint64_t live_bytes, at_live_bytes, at_live_huge_bytes;
     uint64_t own_huge_bytes; /* the replayer's bytes in huge pages */
@@ -81,6 +84,9 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes);
 /* Average of resident bytes; 0: unknown. */
 uint64_t replay_rss_average(const struct replay_rss *m);
+/* Average after most bytes were live; at the end, if no time passed since; 0:
+   unknown. Called after the end mark. */
+uint64_t replay_rss_after(const struct replay_rss *m);
 /* Called at the end mark. */
 void replay_rss_end(struct replay_rss *m);
 
