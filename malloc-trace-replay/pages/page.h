@@ -70,6 +70,8 @@ bool page_close(struct page_writer *p, bool good);
  * Styles and scripts: the files of these names in this folder, which the build
  * embeds (embed.awk).
  */
+extern const char memory_page_css[];
+extern const char memory_page_js[];
 extern const char page_css[];
 extern const char page_js[];
 extern const char report_live_js[];

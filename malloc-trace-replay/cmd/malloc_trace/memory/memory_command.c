@@ -8,6 +8,7 @@
  */
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
+#include "cmd/malloc_trace/memory/memory_page.h"
 #include "cmd/malloc_trace/memory/memory_print.h"
 #include "cmd/malloc_trace/report/report_input.h"
 #include "cmd/malloc_trace/subcommands.h"
@@ -39,7 +40,7 @@ struct memory_request {
     struct tool_opt_list ats;
     unsigned by, moment, to;
     bool all, has_file;
-    const char *sites, *file, *json;
+    const char *sites, *file, *json, *html;
     char **operand;
     int operands;
     bool is_command;
@@ -95,6 +96,7 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
          .word = &o->moment,
          .words = moment_name},
         {.name = "top",
+         .rare = true,
          .value = "N",
          .help = "at most N rows (10)",
          .count = &o->report.top},
@@ -121,6 +123,11 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
          .help = "write everything as JSON (-: to standard output in place of "
                  "the text)",
          .text = &o->json},
+        {.name = "html",
+         .value = "FILE",
+         .help = "write a page for a browser: areas over time, a map of the "
+                 "address space, tables (-: as with --json)",
+         .text = &o->html},
         {.name = "threads",
          .rare = true,
          .value = "MODE",
@@ -176,10 +183,12 @@ static bool take_times(struct memory_request *o) {
 }
 
 static bool check_outputs(const struct memory_request *o) {
-    const char *outs[2], *const none[] = {"-"};
+    const char *outs[3], *const none[] = {"-"};
     int n = 0;
     if (o->json != NULL)
         outs[n++] = o->json;
+    if (o->html != NULL)
+        outs[n++] = o->html;
     if (o->to != TO_NOTHING)
         outs[n++] = o->file;
     return n == 0 ||
@@ -191,6 +200,7 @@ static bool check_outputs(const struct memory_request *o) {
 /* True if a file goes to standard output, in place of the text. */
 static bool stdout_is_taken(const struct memory_request *o) {
     return (o->json != NULL && tool_file_is_stdout(o->json)) ||
+           (o->html != NULL && tool_file_is_stdout(o->html)) ||
            (o->to != TO_NOTHING && tool_file_is_stdout(o->file));
 }
 
@@ -513,7 +523,8 @@ static bool write_reports(struct memory_request *o) {
         memory_print(m, o->is_command ? stderr : stdout);
     return (o->to != TO_CSV || memory_print_csv(m, o->file)) &&
            (o->to != TO_FOLDED || write_folded(o)) &&
-           (o->json == NULL || memory_print_json(m, o->json));
+           (o->json == NULL || memory_print_json(m, o->json)) &&
+           (o->html == NULL || memory_page(m, o->html));
 }
 
 static int explain_memory(struct memory_request *o) {
