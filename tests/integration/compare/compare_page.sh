@@ -23,6 +23,8 @@ check "a page is written" "$malloc_trace" compare -q -n 11 --html c.html \
     diag <"$err"
 pass_on tap
 
+like "it has the command that explains the memory" c.html \
+    'malloc-trace memory --html=memory.html -a glibc -a .*x&lt;i&gt;'
 check "one of several traces" "$malloc_trace" compare -q -n 1 --html m.html \
     -a glibc -a "own=$minimal" "$bad" p.p
 like "has a dot a trace" m.html 'Every trace: '

@@ -271,6 +271,62 @@ static void put_contestants(struct compare_page *h) {
     page_put(p, "</dl>\n</section>\n");
 }
 
+enum { MEMORY_CONTESTANTS = 6 };
+
+/* Writes the command that explains the memory of the program, or of the first
+   trace, under the contestants. */
+static void print_memory_command(const struct comparison *c, FILE *out) {
+    const char *program =
+        c->command == NULL ? NULL : strstr(c->command, " -- ");
+    size_t count = 0;
+    fputs("malloc-trace memory --html=memory.html", out);
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        const struct compare_contestant *entry = &c->contestants.list[i];
+        char *word = NULL;
+        size_t size;
+        FILE *f = entry->why == NULL && count < MEMORY_CONTESTANTS
+                      ? open_memstream(&word, &size)
+                      : NULL;
+        if (f == NULL)
+            continue;
+        fprintf(f, "%s%s%s", entry->name, entry->library[0] == '\0' ? "" : "=",
+                entry->library);
+        for (size_t e = 0; e < entry->envs; e++)
+            fprintf(f, ",%s", entry->env[e]);
+        if (fclose(f) == 0) {
+            fputs(" -a ", out);
+            tool_shell_put_word(out, word);
+            count++;
+        }
+        free(word);
+    }
+    if (program != NULL) {
+        fputs(program, out);
+    } else {
+        fputc(' ', out);
+        tool_shell_put_word(out, c->trace[0].name);
+    }
+}
+
+static void put_memory(struct compare_page *h) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL)
+        return;
+    print_memory_command(h->c, f);
+    if (fclose(f) == 0) {
+        page_put(h->page,
+                 "<section class=\"card\">\n<h2>Where the memory is</h2>\n"
+                 "<p class=\"note\">This command says what of the resident "
+                 "memory is alive, which code holds the rest, and why it does "
+                 "not shrink.</p>\n<pre data-copy>");
+        page_text(h->page, text);
+        page_put(h->page, "</pre>\n</section>\n");
+    }
+    free(text);
+}
+
 static void put_notes(struct compare_page *h) {
     const struct comparison *c = h->c;
     struct page_writer *p = h->page;
@@ -348,6 +404,7 @@ static bool put_all(struct compare_page *h) {
     page_put(h->page, "<div class=\"grid\">\n");
     put_contestants(h);
     put_machine(h);
+    put_memory(h);
     put_notes(h);
     page_put(h->page, "</div>\n");
     struct tool_json *j = page_data(h->page);
