@@ -175,6 +175,17 @@ static void append_source(char *text, size_t size,
     append_text(text, size, ".");
 }
 
+/* Appends by how much predictions of time have been wrong, unless runs of the
+   program are at hand. */
+static void append_error(char *text, size_t size,
+                         const struct compare_effect *time) {
+    if (!time->measured.has_interval)
+        append_text(text, size,
+                    " Beside programs such times missed by %.0f %% of the "
+                    "program's time in the median, by %.0f %% at most.",
+                    100 * COMPARE_MISS_MEDIAN, 100 * COMPARE_MISS_MOST);
+}
+
 /* Writes where the figures of the recommended contestant come from. */
 static void set_basis(struct compare_recommendation *r) {
     const struct compare_effect *time = &r->prospect.effect[COMPARE_CPU];
@@ -198,6 +209,8 @@ static void set_basis(struct compare_recommendation *r) {
             append_source(r->basis, size, memory, "memory");
         }
     }
+    if (!r->prospect.share_assumed)
+        append_error(r->basis, size, time);
 }
 
 /* --- The answer ----------------------------------------------------------- */

@@ -27,6 +27,10 @@
 #define COMPARE_WORTH_MEMORY 0.05
 /* Malloc's share of the program's time where it is unknown. */
 #define COMPARE_ASSUMED_SHARE 0.1
+/* Part of a program's time by which the predicted time missed that of the
+   program's own runs, of 14 programs under 4 allocators (doc/fidelity.md). */
+#define COMPARE_MISS_MEDIAN 0.028
+#define COMPARE_MISS_MOST   0.086
 
 enum compare_advice {
     COMPARE_ADVICE_NONE, /* there are too few figures */
