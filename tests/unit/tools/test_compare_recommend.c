@@ -97,9 +97,10 @@ static void test_take(void) {
     tap_ok(says("Take b: the program takes about 12 % less time than with a, "
                 "about 3.0 % more memory."),
            "with what it is of the program");
-    tap_is_str(r.basis, "Time and memory are predicted from the replays. Beside programs "
-               "such times missed by 3 % of the program's time in the median, "
-               "by 9 % at most.",
+    tap_is_str(r.basis,
+               "Time and memory are predicted from the replays. Beside "
+               "programs such times missed by 3 % of the program's time in the "
+               "median, by 9 % at most.",
                "and where the figures come from");
     tap_ok(!r.by_program && r.runner_up == SIZE_MAX, "by the replays");
     comparison_free(&c);
