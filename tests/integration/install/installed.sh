@@ -39,6 +39,12 @@ ${CC:-cc} -shared -fPIC -Wl,-soname,libtcmalloc_minimal.so.4 \
     linked=
 }
 
+# Every name that the documents preload.
+names=libtcmalloc_minimal_tracing.so:libmalloc_trace_ctl.so
+grep -q "enable-gperftools-soname" "$top_builddir/config.log" ||
+    names="$names libtcmalloc_minimal-malloc-trace.so.4"
+export names
+
 # installs PREFIX NAME=VALUE...: make install's part that has the libraries,
 # and then README's first command; its trace is t.
 cat >inside <<'END'
@@ -56,6 +62,9 @@ echo $? >"$work/changed"
 cd "$work" || exit 92
 [ ! -x linked ] || ./linked
 echo $? >linked.status
+for name in $names; do
+    LD_PRELOAD=$name MTRACE_CTL_FILE=called /bin/true
+done
 LD_PRELOAD=libtcmalloc_minimal_tracing.so TCMALLOC_TRACE_OUTPUT=t \
     "$target" status 41
 END
