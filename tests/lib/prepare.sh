@@ -125,6 +125,11 @@ slurm-wlm have slurmctld
 munge have munged
 npm have npm
 debootstrap have debootstrap
+dpkg-dev have dpkg-buildpackage
+build-essential have dpkg-buildpackage
+debhelper have dh
+lintian have lintian
+libiberty-dev have_header libiberty/demangle.h
 END
 }
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs the commands that the documents show: blocks marked ```sh of the .md
-# files, and the EXAMPLES of manual pages of section 1 and 7, line by line, in
-# the order of the text, in one folder a document. Commands that build or test
-# the whole project are run by check.sh, which has to name them.
+# files, and the EXAMPLES of manual pages of section 1 and 7, line by line, and
+# the steps of workflows, in the order of the text, in one folder a document.
+# Commands that build or test the whole project are run by check.sh or by
+# packages.sh, which have to name them.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need_command lz4
@@ -14,7 +15,9 @@ PATH=$top_builddir/malloc-trace-replay:$PATH
 LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 CPATH=$top_srcdir/src
 LIBRARY_PATH=$top_builddir/.libs
-export PATH LD_LIBRARY_PATH CPATH LIBRARY_PATH
+# The file that a workflow's summary is made of.
+GITHUB_STEP_SUMMARY=$work/summary
+export PATH LD_LIBRARY_PATH CPATH LIBRARY_PATH GITHUB_STEP_SUMMARY
 
 # The program that examples record.
 cat >app.c <<'END'
@@ -55,6 +58,11 @@ sources() {
 # another project makes the loader complain, which is no failure.
 try() {
     case $2 in
+    *"make deb"*)
+        grep -q 'make.* deb' "$here/install/packages.sh"
+        result "$1: packages.sh does: $2" $?
+        return
+        ;;
     ./quickstart.sh* | ./check.sh* | ./autogen.sh* | mkdir\ -p\ build*)
         script=${2%% *}
         grep -qE "$(basename "$script" .sh)|make install" "$top_srcdir/check.sh"
@@ -65,7 +73,7 @@ try() {
     folder=$work/$(basename "$1").d
     if [ ! -d "$folder" ]; then
         mkdir "$folder"
-        cp app t.lz4 p.lz4 p "$folder"
+        cp app app.c t.lz4 p.lz4 p "$folder"
         # Programs and a recording that pages take for granted.
         cp app "$folder/server"
         cp app "$folder/leak"
@@ -74,6 +82,10 @@ try() {
     fi
     case $2 in
     g++*) have g++ || { skip "$1: $2" "no g++ here"; return; } ;;
+    sudo*)
+        skip "$1: $2" "packages are installed by packages.sh"
+        return
+        ;;
     *python3* | *py.lz4*)
         [ -n "$python" ] || { skip "$1: $2" "no python3 here"; return; }
         ;;
@@ -90,8 +102,20 @@ try() {
     fi
 }
 
+# blocks DOCUMENT: commands, one a line. A step of a workflow (run: in a block
+# marked ```yaml) is one command, which fails where a line of it does.
 blocks() {
-    awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$1"
+    awk 'function end_step() { if (step != "") print step; step = "" }
+        /^```sh$/ { on = 1; next }
+        /^```yaml$/ { yaml = 1; column = 999; next }
+        /^```/ { end_step(); on = yaml = 0 }
+        on && NF
+        !yaml { next }
+        { match($0, /^ */); deep = RLENGTH > column }
+        !deep { end_step(); column = 999 }
+        deep { sub(/^ */, ""); step = step (step == "" ? "" : " && ") $0 }
+        /^ *run: \|$/ { column = RLENGTH; next }
+        /^ *run: / { sub(/^ *run: /, ""); print }' "$1"
 }
 
 examples() {
