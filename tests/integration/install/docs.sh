@@ -138,6 +138,7 @@ for page in "$top_srcdir"/doc/man/*.[17]; do
         try "$(basename "$page")" "$command"
     done <commands
 done
+check "the workflow has a summary" grep -q "processor time" "$GITHUB_STEP_SUMMARY"
 [ "$tap_count" -gt 15 ]
 result "the documents show commands" $?
 tap_end
