@@ -203,14 +203,6 @@ class Sites:
             self.mode = d[1:]
         elif d[0] == "module":
             self.modules[d[1]] = list(d[2:])
-        elif d[0] == "line":
-            if self.lines.setdefault(d[1], d[2:]) != d[2:]:
-                raise Bad("site %d is defined twice" % d[1])
-        elif d[0] == "text":
-            text = self.texts.setdefault(d[1], bytearray())
-            text[d[2] : d[2] + len(d[3])] = d[3]
-        elif d[0] == "mode":
-            self.mode = d[1:]
         else:
             self.modules[d[1]][4] += d[2]
 
@@ -425,31 +417,33 @@ class Trace:
         began = False
         k = 0
         lo = 0
+
+        def take():
+            nonlocal nxt, left
+            if left == 0:
+                raise Bad("thread %d: no token left" % thread)
+            nxt += 1
+            left -= 1
+            return nxt - 1
+
+        def size(code):
+            nonlocal last8
+            if code & 1:
+                last8 += zigzag(code >> 4)
+                return (last8 * 8 + (code >> 1 & 7)) & MASK
+            last8 += zigzag(code >> 1)
+            return last8 * 8 & MASK
+
         while p < len(b):
             while k < len(times) and times[k][0] <= p:
                 lo, hi = times[k][1], times[k][2]
                 k += 1
             try:
-                v, q = varint(b, p)
+                # Most events begin with a varint of one byte.
+                v, q = (b[p] >> 1, p + 1) if b[p] & 1 else varint(b, p)
                 t = v & 3
                 v >>= 2
                 e = {"thread": owner, "lo": max(lo, time), "hi": hi}
-
-                def take():
-                    nonlocal nxt, left
-                    if left == 0:
-                        raise Bad("thread %d: no token left" % thread)
-                    nxt += 1
-                    left -= 1
-                    return nxt - 1
-
-                def size(code):
-                    nonlocal last8
-                    if code & 1:
-                        last8 += zigzag(code >> 4)
-                        return (last8 * 8 + (code >> 1 & 7)) & MASK
-                    last8 += zigzag(code >> 1)
-                    return last8 * 8 & MASK
 
                 if t and not began:
                     raise Bad("thread %d: event before BUFFER" % thread)
@@ -763,18 +757,26 @@ def event_text(e, start):
 def dump_stream(t, thread, run, times):
     start = t.header.clock_start
     events = list(t.decode(thread, run, times, True))
-    lo = 0
+    first = lo = 0
     for n, (begin, seg_lo, seg_hi, place) in enumerate(times):
         end = times[n + 1][0] if n + 1 < len(times) else len(run)
-        mine = [e for e in events if begin <= e["at"] < end]
+        last = first
+        while last < len(events) and events[last]["at"] < end:
+            last += 1
+        mine = events[first:last]
+        first = last
+        # The next time in the segment bounds each event from above.
+        bounds = [seg_hi]
+        for e in reversed(mine):
+            bounds.append(e.get("time", bounds[-1]))
+        bounds.reverse()
         lo = max(lo, seg_lo)
-        for i, e in enumerate(mine):
+        for e, later in zip(mine, bounds[1:]):
             if "time" in e:
                 lo = max(lo, e["time"])
                 if e["kind"] == "time":
                     continue
-            later = [x["time"] for x in mine[i + 1:] if "time" in x][:1]
-            hi = max(min(later + [seg_hi]), lo)
+            hi = max(min(later, seg_hi), lo)
             time = "%s..%s" % (seconds(lo, start), "" if hi == MASK else
                                seconds(hi, start))
             if e["kind"] == "buffer":

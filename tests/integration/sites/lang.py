@@ -19,6 +19,7 @@ frames of the LIBRARIES, in this order from the innermost one on, maybe with
 others between them, up to one of the LOOPs, the functions that run lines, or to
 a part of it that lies elsewhere, which has no name. In no stack a frame of a
 LOOP has one outside of it. NM is `nm -DS` of the file that has the LOOPs."""
+import functools
 import os
 import re
 import sys
@@ -161,12 +162,13 @@ def below(script, file, names, loop):
             if len(part) == 4 and part[2] in "tTwW":
                 named.append((int(part[0], 16), int(part[1], 16), part[3]))
 
+    @functools.lru_cache(maxsize=None)
     def name(at):
         return next((n for a, size, n in named if a <= at < a + size), "")
 
     trace, all_events = allocations([file])
-    for e in all_events:
-        chain, native, ends = lines(trace, e["site"])
+    for site, bytes_asked in {(e["site"], e["size"]) for e in all_events}:
+        chain, native, ends = lines(trace, site)
         if not chain:
             continue
         found = [name(at) if path == native[-1][0] else "other"
@@ -174,7 +176,7 @@ def below(script, file, names, loop):
         outer = found.pop()
         if any(n in loop for n in found):
             wrong.append("frames %s" % (found + [outer]))
-        key = chain[0][1], e["size"]
+        key = chain[0][1], bytes_asked
         if chain[0][0] != script or key not in want:
             continue
         seen.add(key)

@@ -57,7 +57,6 @@ cut() { # NAME COMMAND...
     name=$1
     shift
     record_lines lang:2 t "$@"
-    "$python" "$test_lib/rawdump.py" --dump t >dumped
     "$python" - t "$test_lib" <<'EOF' >deepest
 import sys
 sys.path.insert(0, sys.argv[2])
