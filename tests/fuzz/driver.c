@@ -145,14 +145,16 @@ static size_t read_file(const char *path, uint8_t *data) {
 
 static void run_file(const char *path, uint64_t runs) {
     static uint8_t data[FILE_LIMIT];
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
     size_t n = read_file(path, data);
+    if (fuzz_target.begin_file != NULL)
+        fuzz_target.begin_file(name);
     inputs = 0;
     run(data, n);
     run_changes(data, n);
     run_random(data, n, n, runs);
-    const char *slash = strrchr(path, '/');
-    tap_ok(inputs != 0, "%s: %llu inputs", slash == NULL ? path : slash + 1,
-           (unsigned long long)inputs);
+    tap_ok(inputs != 0, "%s: %llu inputs", name, (unsigned long long)inputs);
 }
 
 static int by_name(const void *a, const void *b) {

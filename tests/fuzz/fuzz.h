@@ -11,11 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How driver.c runs the target. */
+/* How driver.c runs the target. BEGIN_FILE, if not NULL, is told the name of
+   each file of the corpus, without its folder, before the inputs made of it:
+   a target that does less for each can choose what fits the file. */
 struct fuzz_target {
     const char *corpus; /* folder in tests/fuzz/corpus */
     uint32_t stride;    /* of the bytes that are changed; 0: 1 */
     uint32_t runs;      /* random changes a file; 0: 500 */
+    void (*begin_file)(const char *name);
 };
 extern const struct fuzz_target fuzz_target;
 

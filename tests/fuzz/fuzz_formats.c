@@ -6,7 +6,9 @@
  * - all bytes are read, or a fault or a refusal is reported;
  * - batches and single events give the same trace;
  * - an export to each format succeeds, and one to text comes back the same.
- * FUZZ_FORMAT=NAME reads only the format NAME.
+ * FUZZ_FORMAT=NAME reads only the format NAME. In the usual run of driver.c a
+ * changed file is read as its own format and as one other, in turn; in a long
+ * run, and under libFuzzer, as all.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -15,13 +17,30 @@
 #include "formats/format_reader.h"
 #include "model/info.h"
 
+#include "rounds.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Format of the file that inputs are made of; NULL: they are read as all. */
+static const struct format_type *of_file;
+/* The next input is the file itself. */
+static bool is_whole;
+
+/* A file is called like its format, up to the first dot. */
+static void begin_file(const char *name) {
+    char format[64];
+    (void)snprintf(format, sizeof(format), "%.*s", (int)strcspn(name, "."),
+                   name);
+    bool all = rounds_long() || getenv("FUZZ_FORMAT") != NULL;
+    of_file = all ? NULL : format_by_name(format);
+    is_whole = true;
+}
+
 const struct fuzz_target fuzz_target = {
-    .corpus = "formats", .stride = 3, .runs = 150};
+    .corpus = "formats", .stride = 3, .runs = 150, .begin_file = begin_file};
 
 static struct tool_input *input_of(const void *data, size_t size) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -141,35 +160,57 @@ static void check_round_trip(const struct trace *t) {
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static bool is_read(const struct format_type *f) {
+    return f->line != NULL || f->next != NULL;
+}
+
+/* Number of a format that is read, another one at each call. */
+static size_t next_read(void) {
+    static size_t at;
+    do {
+        if (format_at(++at) == NULL)
+            at = 0;
+    } while (!is_read(format_at(at)));
+    return at;
+}
+
+static void try_format(const uint8_t *data, size_t size,
+                       const struct format_type *f) {
     static unsigned turn;
-    const struct format_type *f;
     struct trace t;
     uint8_t *text;
-    const char *only = getenv("FUZZ_FORMAT");
-    FUZZ_CHECK(only == NULL || format_by_name(only) != NULL);
-    for (size_t i = 0; (f = format_at(i)) != NULL; i++) {
-        if (f->line == NULL && f->next == NULL)
-            continue;
-        if (only != NULL && strcmp(f->name, only) != 0)
-            continue;
-        import(data, size, f, &t);
-        if (f->batch != NULL)
-            check_single_events(data, size, f, &t);
-        if (!t.refused)
-            check(&t);
-        if (!t.refused &&
-            t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
-            check_round_trip(&t);
-            const struct format_type *to = format_at(turn++);
-            if (to == NULL)
-                turn = 0;
-            else if (to->put != NULL) {
-                (void)export(&t, to, &text);
-                free(text);
-            }
+    import(data, size, f, &t);
+    if (f->batch != NULL)
+        check_single_events(data, size, f, &t);
+    if (!t.refused)
+        check(&t);
+    if (!t.refused &&
+        t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
+        check_round_trip(&t);
+        const struct format_type *to = format_at(turn++);
+        if (to == NULL)
+            turn = 0;
+        else if (to->put != NULL) {
+            (void)export(&t, to, &text);
+            free(text);
         }
-        free(t.bytes);
+    }
+    free(t.bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *name = getenv("FUZZ_FORMAT");
+    const struct format_type *only = name == NULL ? NULL : format_by_name(name);
+    const struct format_type *f;
+    FUZZ_CHECK(name == NULL || only != NULL);
+    bool all = of_file == NULL || is_whole;
+    size_t other = all ? 0 : next_read();
+    is_whole = false;
+    for (size_t i = 0; (f = format_at(i)) != NULL; i++) {
+        if (!is_read(f) || (only != NULL && f != only))
+            continue;
+        if (all || f == of_file || i == other)
+            try_format(data, size, f);
     }
     return 0;
 }
