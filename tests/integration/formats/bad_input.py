@@ -246,23 +246,24 @@ for tool in (post, replay, mtrace, os.path.join(tools, "bump-pipes")):
 
 
 def step_of(b, about):
-    return 1 if long_run else max(1, len(b) // about)
+    """An odd number, by which flips come to every bit of a byte."""
+    return 1 if long_run else len(b) // about | 1
 
 
-small = step_of(raw, 300)
+small = step_of(raw, 120)
 each("postprocess: cut raw trace", P, cuts(raw, small))
 each("postprocess: no flipped byte of a raw trace goes unnoticed", P,
      flips(raw, small), (1, 3))
 if lz4:
-    small = step_of(lz4, 300)
+    small = step_of(lz4, 120)
     each("postprocess: cut framed trace", P, cuts(lz4, small))
     each("postprocess: flipped byte of a framed trace", P, flips(lz4, small),
          (0, 1, 3))
-small = step_of(processed, 300)
+small = step_of(processed, 120)
 each("replay: cut processed trace", R, cuts(processed, small))
 each("replay: no flipped byte of a processed trace goes unnoticed", R,
      flips(processed, small), (1, 3))
-small = step_of(raw, 100)
+small = step_of(raw, 40)
 for name, args in readers:
     each(name + ": cut raw trace", args, cuts(raw, small))
     each(name + ": flipped byte of a raw trace", args, flips(raw, small),
@@ -276,7 +277,7 @@ if spool_file != "-":
     with open(spool_file, "rb") as f:
         spool = f.read()
     used = [i for i in range(len(spool)) if spool[i]]
-    step = step_of(used, 150)
+    step = step_of(used, 60)
     r = run([post, "--quiet", "--json", json_file, spool_file, out])
     ok(r[0] == 0, "the sample spool itself is good", r[1])
     each("postprocess: flipped byte of a spool", P,

@@ -39,14 +39,22 @@ for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
     is "$flags: the program ends well" "$?" 0
     check "$flags: stacks are those of backtrace()" stacks printed t
     no_difference "$flags: walks are the same" t
+    # Every depth and mode in frames of one kind; of all kinds in a long run.
+    depths=32 modes=stack
+    case ${LONG:-0}$flags in
+    0-O2 | 1*)
+        depths="1 32 33 256"
+        modes="stack stack:1 stack:4 stack:256 sample:1 lang"
+        ;;
+    esac
     ./target many 1000 >want
-    for depth in 1 32 33 256; do
+    for depth in $depths; do
         TCMALLOC_TRACE_SITES=stack:$depth record t ./target many 1000 >got
         check "$flags: depth $depth: the same output" cmp got want
         no_difference "$flags: depth $depth: walks are the same" t
     done
     # Without the other walks, which would write over what is remembered.
-    for sites in stack stack:1 stack:4 stack:256 sample:1 lang; do
+    for sites in $modes; do
         for checks in 0 1; do
             TCMALLOC_TRACE_SITES=$sites TCMALLOC_TRACE_CHECK_STACKS=$checks \
                 record t ./target own 8 >got 2>err
