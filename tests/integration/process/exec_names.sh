@@ -96,6 +96,10 @@ is "replays it" "$(json j ops)" "$calls"
 is "says so once" "$(grep -c 'replay: warning: .* of which t.2 (app, ' "$err")" 1
 check "replay several times" "$replay" --repeat=2 --json=j t
 is "says so once, too" "$(grep -c ' of which t.2 ' "$err")" 1
+check "compare" "$malloc_trace" compare -n 1 --no-check -a glibc \
+    -a ours="$minimal" --json=c.json t
+is "compares it" "$(grep -o '"[^"]*t.2"' c.json | head -n 1) $(grep -c ' of which t.2 ' "$err")" \
+    '"t.2" 1'
 for name in t.2 t.1 t.0; do
     info $name
     is "$name alone is read without a word" "$said" 0

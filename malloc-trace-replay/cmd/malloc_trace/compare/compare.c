@@ -523,11 +523,9 @@ static bool gather_traces(struct request *o, const char *folder,
             return false;
         if (!check_program_status(o))
             return false;
-    } else {
-        for (int i = 0; i < o->operands; i++)
-            if (tool_stop_requested() ||
-                !compare_traces_add(&o->c, o->operand[i], sorted))
-                return false;
+    } else if (!compare_traces_add_all(&o->c, (const char *const *)o->operand,
+                                       (size_t)o->operands, sorted)) {
+        return false;
     }
     return compare_traces_set_modes(&o->c);
 }

@@ -169,6 +169,18 @@ bool compare_traces_add(struct comparison *c, const char *name,
     return good;
 }
 
+bool compare_traces_add_all(struct comparison *c, const char *const *operand,
+                            size_t count, const char *sorted) {
+    char room[PATH_MAX];
+    bool good = true;
+    for (size_t i = 0; i < count && good; i++) {
+        const char *name =
+            count == 1 ? open_recordings_choose(operand[i], room) : operand[i];
+        good = !tool_stop_requested() && compare_traces_add(c, name, sorted);
+    }
+    return good;
+}
+
 bool compare_traces_set_modes(struct comparison *c) {
     bool wanted = c->clock != NULL && strcmp(c->clock, "recorded") == 0;
     bool may = c->clock == NULL ? c->speed == NULL : wanted;

@@ -20,6 +20,11 @@ bool compare_traces_can_repeat(char *const *operand, size_t count);
    times, are unknown. false: a message was printed. */
 bool compare_traces_add(struct comparison *c, const char *name,
                         const char *sorted);
+/* Adds the COUNT traces of a command line, a single one as
+   open_recordings_choose does, until a stop is requested. false: a message was
+   printed, or it is. */
+bool compare_traces_add_all(struct comparison *c, const char *const *operand,
+                            size_t count, const char *sorted);
 
 /* How a recorded command ended. */
 struct compare_recorded {

@@ -313,8 +313,10 @@ static bool gather_trace(struct memory_request *o) {
     struct comparison *c = &o->base;
     if (!tool_file_make_folder(o->folder))
         return false;
-    if (!(o->is_command ? record_command(o)
-                        : compare_traces_add(c, o->operand[0], o->folder)) ||
+    if (!(o->is_command
+              ? record_command(o)
+              : compare_traces_add_all(c, (const char *const *)o->operand, 1,
+                                       o->folder)) ||
         !compare_traces_set_modes(c) ||
         !memory_trace_read(&o->trace, c->trace[0].path))
         return false;

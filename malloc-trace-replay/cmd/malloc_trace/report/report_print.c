@@ -285,8 +285,9 @@ void report_print_rows(const struct report_rows *r,
     else
         put_line(&l, &r->total, "all");
     if (shown(r, o) < r->count)
-        printf("%s more rows; --top=%zu shows all\n",
-               tool_text_count(&text, r->count - shown(r, o)), r->count);
+        printf("%s more row%s; --top=%zu shows all\n",
+               tool_text_count(&text, r->count - shown(r, o)),
+               r->count - shown(r, o) == 1 ? "" : "s", r->count);
     if (!o->diff && r->total.temporary != 0)
         printf("temp.: blocks that their thread freed or resized in its very "
                "next call\n");

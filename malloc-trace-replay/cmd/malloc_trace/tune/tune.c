@@ -353,13 +353,11 @@ static bool gather_traces(struct tune_request *o) {
     struct comparison *c = &o->runs.base;
     if (!tool_file_make_folder(o->folder))
         return false;
-    if (o->is_command && !record_command(o))
-        return false;
-    for (int i = 0; i < o->operands && !o->is_command; i++)
-        if (tool_stop_requested() ||
-            !compare_traces_add(c, o->operand[i], o->folder))
-            return false;
-    if (!compare_traces_set_modes(c))
+    if (!(o->is_command
+              ? record_command(o)
+              : compare_traces_add_all(c, (const char *const *)o->operand,
+                                       (size_t)o->operands, o->folder)) ||
+        !compare_traces_set_modes(c))
         return false;
     if (o->holds.count == 0)
         return true;
@@ -368,10 +366,9 @@ static bool gather_traces(struct tune_request *o) {
     /* a folder of its own: sorted forms have their number as a name */
     if (!tool_file_make_folder(o->held_folder))
         return false;
-    for (size_t i = 0; i < o->holds.count; i++)
-        if (tool_stop_requested() ||
-            !compare_traces_add(&o->holdout, o->held[i], o->held_folder))
-            return false;
+    if (!compare_traces_add_all(&o->holdout, o->held, o->holds.count,
+                                o->held_folder))
+        return false;
     c->lacks |= o->holdout.lacks;
     return compare_traces_set_modes(&o->holdout);
 }
