@@ -217,7 +217,8 @@ static void test_program(void) {
            "and where it is faster");
     tap_is_str(r.basis,
                "The time is that of runs of the program; the replays predict "
-               "as much time. The memory is predicted from the replays.",
+               "as much time. The memory is predicted from the replays, and "
+               "runs of the program agree.",
                "beside which the prediction is told");
     comparison_free(&c);
 }

@@ -474,10 +474,10 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
                 print_split(&s, c->margin, out);
         }
     }
-    fputs(
-        "The recommendation goes by what is predicted, or by what is measured "
-        "where that\ninterval and the prediction's are disjoint.\n",
-        out);
+    fputs("The recommendation goes by what is predicted; by what is measured "
+          "where that\ninterval and the prediction's are disjoint, or the "
+          "prediction has none.\n",
+          out);
     return true;
 }
 

@@ -153,26 +153,46 @@ static void append_runner_up(const struct comparison *c,
     append_text(r->text, sizeof(r->text), ".");
 }
 
-/* Appends what the replays predict instead of what was measured. */
-static void append_predicted(char *text, size_t size,
-                             const struct compare_effect *e, const char *what) {
+/* Appends what the replays predict instead of what was measured, behind LEAD;
+   returns what leads another such text. */
+static const char *append_predicted(char *text, size_t size,
+                                    const struct compare_effect *e,
+                                    const char *what, const char *lead) {
     if (!compare_effect_is_contradicted(e))
-        return;
-    append_text(text, size, "; the replays predict ");
+        return lead;
+    append_text(text, size, "%s", lead);
     append_change(text, size, &e->predicted);
     append_text(text, size, " %s", what);
+    return ", ";
 }
 
-/* Appends where the figure of one quantity comes from, a sentence. */
-static void append_source(char *text, size_t size,
-                          const struct compare_effect *e, const char *what) {
-    if (!is_measured(e)) {
-        append_text(text, size, "The %s is predicted from the replays.", what);
+/* Appends a sentence: where the figures WHAT (1: time, 2: memory, 3: both),
+   which are all measured or all predicted, come from. */
+static void append_source(struct compare_recommendation *r, unsigned what) {
+    static const char *const subject[] = {"", "The time is", "The memory is",
+                                          "Time and memory are"};
+    const struct compare_effect *effect = r->prospect.effect;
+    bool time = (what & 1) != 0, memory = (what & 2) != 0;
+    size_t size = sizeof(r->basis);
+    const char *between = r->basis[0] != '\0' ? " " : "";
+    if (!is_measured(&effect[time ? COMPARE_CPU : COMPARE_MEMORY])) {
+        bool agree = (!time || effect[COMPARE_CPU].measured.has_interval) &&
+                     (!memory || effect[COMPARE_MEMORY].measured.has_interval);
+        append_text(r->basis, size, "%s%s predicted from the replays%s.",
+                    between, subject[what],
+                    agree ? ", and runs of the program agree" : "");
         return;
     }
-    append_text(text, size, "The %s is that of runs of the program", what);
-    append_predicted(text, size, e, what);
-    append_text(text, size, ".");
+    append_text(r->basis, size, "%s%s %s of runs of the program", between,
+                subject[what], time && memory ? "those" : "that");
+    const char *lead = "; the replays predict ";
+    if (time)
+        lead = append_predicted(r->basis, size, &effect[COMPARE_CPU], "time",
+                                lead);
+    if (memory)
+        (void)append_predicted(r->basis, size, &effect[COMPARE_MEMORY],
+                               "memory", lead);
+    append_text(r->basis, size, ".");
 }
 
 /* Appends by how much predictions of time have been wrong, unless runs of the
@@ -188,29 +208,22 @@ static void append_error(char *text, size_t size,
 
 /* Writes where the figures of the recommended contestant come from. */
 static void set_basis(struct compare_recommendation *r) {
-    const struct compare_effect *time = &r->prospect.effect[COMPARE_CPU];
-    const struct compare_effect *memory = &r->prospect.effect[COMPARE_MEMORY];
-    bool has_memory = r->prospect.memory.has_interval;
-    size_t size = sizeof(r->basis);
-    if (r->prospect.share_assumed) {
-        append_text(r->basis, size,
+    const struct compare_prospect *p = &r->prospect;
+    bool has_memory = p->memory.has_interval;
+    if (p->share_assumed) {
+        append_text(r->basis, sizeof(r->basis),
                     "What part of the program's time malloc takes is unknown: "
                     "the time is malloc's own, in the replays.");
-    } else if (has_memory && !is_measured(time) && !is_measured(memory)) {
-        append_text(r->basis, size,
-                    "Time and memory are predicted from the replays%s.",
-                    time->measured.has_interval && memory->measured.has_interval
-                        ? ", and runs of the program agree"
-                        : "");
+    } else if (has_memory && is_measured(&p->effect[COMPARE_CPU]) ==
+                                 is_measured(&p->effect[COMPARE_MEMORY])) {
+        append_source(r, 3);
     } else {
-        append_source(r->basis, size, time, "time");
-        if (has_memory) {
-            append_text(r->basis, size, " ");
-            append_source(r->basis, size, memory, "memory");
-        }
+        append_source(r, 1);
+        if (has_memory)
+            append_source(r, 2);
     }
-    if (!r->prospect.share_assumed)
-        append_error(r->basis, size, time);
+    if (!p->share_assumed)
+        append_error(r->basis, sizeof(r->basis), &p->effect[COMPARE_CPU]);
 }
 
 /* --- The answer ----------------------------------------------------------- */
