@@ -287,7 +287,6 @@ static void print_judgement(const struct tune_outcome *o, FILE *out) {
     snprintf(title, sizeof(title), "Fresh runs of %s beside %s",
              tool_text_shown(name), tool_text_shown(default_name(o)));
     print_verdict(o, title, &o->verdict[shown], out);
-    print_runner_up(o, out);
     if (!o->has_holdout)
         return;
     print_verdict(o, "On traces that the search did not see", &o->holdout, out);
@@ -420,6 +419,7 @@ void tune_print(const struct tune_outcome *o, FILE *out) {
     print_answer(o, out);
     print_lines(o, out);
     print_judgement(o, out);
+    print_runner_up(o, out);
     print_program(o, out);
     if (o->ranked != 0) {
         print_table(o, out);
@@ -715,10 +715,14 @@ bool tune_page(const struct tune_outcome *o, const char *path,
                 "</pre></section>\n", print_lines);
     if (o->ranked != 0)
         put_scatter(p, o);
-    put_printed(p, o,
-                "<section class=\"card\"><h2>How sure that is</h2><div "
-                "class=\"scroll\"><pre class=\"wide\">",
-                "</pre></div></section>\n", print_judgement);
+    if (o->judged && o->finalists != 0) {
+        page_put(p, "<section class=\"card\"><h2>How sure that is</h2>\n");
+        put_printed(p, o, "<div class=\"scroll\"><pre class=\"wide\">",
+                    "</pre></div>\n", print_judgement);
+        put_printed(p, o, "<p class=\"note below\">", "</p>\n",
+                    print_runner_up);
+        page_put(p, "</section>\n");
+    }
     put_printed(p, o,
                 "<section class=\"card\"><h2>The program itself</h2><div "
                 "class=\"scroll\"><pre class=\"wide\">",
