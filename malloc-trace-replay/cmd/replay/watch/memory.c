@@ -7,7 +7,7 @@
  * over the pages that the kernel says are resident (memory_account.h). In full,
  * at the operations of --memory-at and at the end, with the blocks that hold
  * free bytes, and a map; in short, for the curve, in sums only. Looks in short
- * take a sixteenth of the time at most; those in full take as long as they
+ * take a twentieth of the time at most; those in full take as long as they
  * take. None is in the measured time.
  *
  * Where operations run on one thread, blocks are seen at the end of their
@@ -15,7 +15,7 @@
  * own, at moments. A page whose blocks all came and went unseen counts as never
  * used.
  *
- * Invariants: a look allocates nothing. 24 bytes a slot are kept, and 16 a live
+ * Invariants: a look allocates nothing. 16 bytes a slot are kept, and 16 a live
  * block.
  */
 #include "base/bits.h"
@@ -37,23 +37,27 @@
 
 #include <string.h>
 
-/* Facts of the block in a slot or cell. */
+/* Facts of the block in a slot or cell: 16 bytes, as each operation needs those
+   of another block. */
 struct memory_fact {
-    uint64_t size;
-    uint32_t site, thread;
-    uint32_t birth; /* in units of recorded time */
-    int32_t live;   /* 1: there is a block. Between moments, births less ends,
-                       which are not in order when threads run apart */
+    uint64_t size : 38;   /* saturated */
+    uint64_t thread : 22; /* saturated */
+    /* 1: there is a block, 0: none. Between moments, births less ends, modulo
+       16: these are not in order when threads run apart. */
+    uint64_t live : 4;
+    uint32_t site, birth; /* birth in units of recorded time, from 0 */
 };
-TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 24, "memory a slot");
-#define FACT_ENTRIES (sizeof(struct memory_fact) / 8)
+TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
+#define FACT_SIZE_MOST   (((uint64_t)1 << 38) - 1)
+#define FACT_THREAD_MOST ((1u << 22) - 1)
+#define FACT_ENTRIES     (sizeof(struct memory_fact) / 8)
 
 /* Unit of recorded time: 32 bits are 13 days. */
 #define UNIT_NS ((uint64_t)1 << 18)
 
 /* Processor time between two looks in short, as a multiple of that of the last
    one. */
-#define SHORT_SHARE 15u
+#define SHORT_SHARE 19u
 #define POINTS      512u
 /* Cells of a map that show single pages. */
 #define CELLS_SHOWN 4096u
@@ -196,14 +200,18 @@ struct memory_words {
     uint64_t from_ns, for_ns; /* recorded time of the first word, and of all */
 };
 
+static uint32_t thread_of(uint64_t id) {
+    return (uint32_t)tcm_min_u64(id, FACT_THREAD_MOST);
+}
+
 static void block_born(struct memory_watch *m, const struct memory_words *s,
                        const uint64_t *at, uint32_t slot, uint64_t size) {
     struct memory_fact *f = fact_of(m, slot);
     uint64_t words = (uint64_t)(s->end - s->first);
     uint64_t part = (uint64_t)(at - s->first);
-    f->size = size;
+    f->size = tcm_min_u64(size, FACT_SIZE_MOST) & FACT_SIZE_MOST;
     f->site = s->site;
-    f->thread = s->thread;
+    f->thread = s->thread & FACT_THREAD_MOST;
     f->birth = unit_of(s->from_ns + s->for_ns / words * part);
     f->live++;
     if (m->exec->slot == NULL)
@@ -255,7 +263,7 @@ static const uint64_t *take_word(struct memory_watch *m, struct memory_words *s,
         block_gone(m, replay_word_slot(w));
         break;
     case REPLAY_SWITCH:
-        s->thread = (uint32_t)replay_word_size(w);
+        s->thread = thread_of(replay_word_size(w));
         break;
     case REPLAY_TRIM:
         return at + REPLAY_TRIM_WORDS;
@@ -326,7 +334,7 @@ static void memory_batch(struct replay_watch *w, void *state,
         const struct replay_segment *g = &b->segment[i];
         s.first = b->word + g->first;
         s.end = s.first + g->words;
-        s.thread = g->thread;
+        s.thread = thread_of(g->thread);
         s.site = 0;
         take_words(m, &s);
     }
@@ -359,7 +367,7 @@ static void open_block(void *ctx, const struct memory_block *b,
                                        .age_ns = memory_age_least(
                                            memory_age_class(age * UNIT_NS)),
                                        .site = fact->site,
-                                       .thread = fact->thread});
+                                       .thread = (uint32_t)fact->thread});
 }
 
 /* Makes room for N blocks, and some more, in memory that is all present. What
@@ -396,7 +404,7 @@ static bool gather_blocks(struct memory_watch *m, const struct replay_batch *b,
     bool apart = m->exec->cell != NULL;
     for (uint32_t slot = 0; slot < b->slots; slot++) {
         const struct memory_fact *f = fact_of(m, slot);
-        if (f->live <= 0 && !apart)
+        if (f->live == 0 && !apart)
             continue;
         uintptr_t p = (uintptr_t)block_at(m, slot);
         TCM_ASSERT(f->live == 0 || f->live == 1);
@@ -404,7 +412,7 @@ static bool gather_blocks(struct memory_watch *m, const struct replay_batch *b,
             continue;
         if (apart)
             memory_history_block(&m->history, p, f->size, now);
-        if (f->live > 0 && n < room)
+        if (f->live == 1 && n < room)
             block[n++] = (struct memory_block){.address = p, .slot = slot};
     }
     memory_account_sort(block, n);
