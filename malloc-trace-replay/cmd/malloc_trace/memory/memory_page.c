@@ -177,19 +177,34 @@ static bool put_bands(struct page_writer *p, const struct memory_report *r,
     return true;
 }
 
-/* Marks the moments that are explained below the plot. */
+/* Lines of labels above a plot, and the part of its width in per cent that a
+   label takes on a narrow screen. */
+enum { LABEL_LINES = 3, LABEL_WIDTH = 34 };
+
+/* Marks the moments that are explained below the plot. A label for which no
+   line has room is left out. */
 static void put_moment_lines(struct page_writer *p,
                              const struct memory_report *r,
                              const struct memory_run *run,
                              const struct plot_axis *x) {
+    double used[LABEL_LINES] = {-100, -100, -100};
     for (size_t i = 0; i < run->moments; i++) {
         const struct memory_moment *m = &run->moment[i];
         double at = plot_axis_at(x, at_of(r, m->operation, m->recorded_ns));
+        int line = 0;
+        while (line < LABEL_LINES && at - used[line] < LABEL_WIDTH)
+            line++;
         page_putf(p,
-                  "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%d\" "
-                  "y2=\"100%%\"/><text class=\"label moment\" x=\"%.2f%%\" "
-                  "y=\"%d\" style=\"text-anchor:%s\">",
-                  at, at, -13 * (int)(i % 2), at, -4 - 13 * (int)(i % 2),
+                  "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
+                  "y1=\"%d\" y2=\"100%%\"/>",
+                  at, at, line < LABEL_LINES ? -13 * line : 0);
+        if (line == LABEL_LINES)
+            continue;
+        used[line] = at;
+        page_putf(p,
+                  "<text class=\"label moment\" x=\"%.2f%%\" y=\"%d\" "
+                  "style=\"text-anchor:%s\">",
+                  at, -4 - 13 * line,
                   at < 20   ? "start"
                   : at > 80 ? "end"
                             : "middle");
