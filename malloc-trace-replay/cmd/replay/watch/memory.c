@@ -98,6 +98,8 @@ struct memory_watch {
     uint32_t thread, site;
     uint64_t done_ops;  /* operations that the facts cover */
     uint64_t before_ns; /* recorded time at the end of the last batch */
+    uint64_t now_ns;    /* that of the last moment, which never goes back: one
+                           within a pause may be later than the batch behind */
     size_t next_stop;
     uint64_t looked_ops; /* at the last glance on threads of their own */
     struct peak_moment peak, waste;
@@ -468,7 +470,7 @@ static void put_cell(void *ctx, const struct memory_account_cell *c) {
 static bool make_account(struct memory_watch *m, const struct replay_batch *b,
                          bool in_full) {
     struct memory_account *a = &m->account;
-    uint32_t now = unit_of(b->recorded_ns) + 1;
+    uint32_t now = unit_of(m->now_ns) + 1;
     *a = (struct memory_account){.page_bytes = tcm_os_page_size(),
                                  .open = open_block,
                                  .cell = in_full ? put_cell : NULL,
@@ -594,7 +596,7 @@ static bool look_in_full(struct memory_watch *m, const struct replay_batch *b,
     tool_json_end_array(j);
     *rss_bytes = rss_of_walk(m);
     tool_json_u64(j, "operation", b->account.ops);
-    tool_json_u64(j, "recorded_ns", b->recorded_ns);
+    tool_json_u64(j, "recorded_ns", m->now_ns);
     tool_json_u64(j, "rss_bytes", *rss_bytes);
     tool_json_bool(j, "is_known", m->is_known);
     tool_json_double(j, "unexplained_bytes",
@@ -636,7 +638,7 @@ static void curve_add(struct memory_watch *m, const struct replay_batch *b,
     TCM_ASSERT(m->points < POINTS);
     m->point[m->points++] =
         (struct curve_point){.operation = b->account.ops,
-                             .recorded_ns = b->recorded_ns,
+                             .recorded_ns = m->now_ns,
                              .rss_bytes = rss_bytes,
                              .requested_bytes = a->requested_bytes,
                              .rounding_bytes = a->rounding_bytes,
@@ -671,7 +673,7 @@ static bool memory_wants(const struct replay_watch *w, const void *state,
 static void note_peaks(struct memory_watch *m, const struct replay_batch *b,
                        uint64_t rss_bytes) {
     const struct peak_moment p = {.operation = b->account.ops,
-                                  .recorded_ns = b->recorded_ns,
+                                  .recorded_ns = m->now_ns,
                                   .rss_bytes = rss_bytes,
                                   .live_bytes = b->account.live_bytes};
     const struct peak_moment *q = &m->waste;
@@ -710,6 +712,7 @@ static void memory_moment(struct replay_watch *w, void *state,
     (void)w;
     uint64_t rss_bytes = replay_rss_glance(m->rss);
     m->looked_ops = b->account.ops;
+    m->now_ns = tcm_max_u64(m->now_ns, b->recorded_ns);
     note_peaks(m, b, rss_bytes);
     bool in_full = b->last != 0;
     for (; stop_is_reached(m, b); m->next_stop++)
