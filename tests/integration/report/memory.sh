@@ -72,11 +72,54 @@ int main(void) {
     return 0;
 }
 END
+# Each of two threads keeps 1,000 blocks of its own size among those of churn.
+cat >sites.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *kept[2000];
+__attribute__((noinline)) static void *churn(size_t n) {
+    void *p = malloc(n);
+    memset(p, 1, n);
+    return p;
+}
+__attribute__((noinline)) static void *keep_one(void) {
+    char *p = malloc(100);
+    *p = 1;
+    return p;
+}
+__attribute__((noinline)) static void *keep_two(void) {
+    char *p = malloc(200);
+    *p = 2;
+    return p;
+}
+static void *work(void *arg) {
+    size_t which = (size_t)arg;
+    for (size_t i = 0; i < 1000; i++) {
+        void *p[20];
+        for (int k = 0; k < 20; k++)
+            p[k] = churn(150 + 10 * (unsigned)k);
+        kept[which * 1000 + i] = which == 0 ? keep_one() : keep_two();
+        for (int k = 0; k < 20; k++)
+            free(p[k]);
+    }
+    return NULL;
+}
+int main(void) {
+    pthread_t t[2];
+    for (size_t i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, work, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    return kept[7] == NULL;
+}
+END
 # shellcheck disable=SC2086
 $CC -g -O1 -fno-builtin -o pin pin.c 2>"$err" ||
     skip_all "no compiler for a program"
 # shellcheck disable=SC2086
-$CC -O1 -fno-builtin -pthread -o threads threads.c 2>"$err" ||
+$CC -O1 -fno-builtin -pthread -o threads threads.c 2>"$err" &&
+    $CC -g -O1 -fno-builtin -pthread -o sites sites.c 2>"$err" ||
     skip_all "no threads"
 
 memory() { timeout 200 "$malloc_trace" memory "$@"; }
@@ -169,6 +212,18 @@ adds_up "threads on one"
 check "by thread" memory -a glibc --by thread threads.lz4
 like "which names them" "$out" " hold +blocks +alive  thread$"
 like "and how sites are recorded" "$out" "no call sites: record it with"
+
+TCMALLOC_TRACE_SITES=stack record sites.lz4 ./sites || exit 99
+for mode in real none switch; do
+    check "sites of threads, $mode" memory -q -a tcmalloc-mt --threads $mode \
+        --json j sites.lz4
+    is "$mode: each site has its blocks" "$(get '[(r["blocks"],
+    r["requested_bytes"]) for k in ("keep_one", "keep_two")
+    for r in m["end"]["pinners"]["site"] if k in r["label"]]')" \
+        "[(1000, 100000), (1000, 200000)]"
+    is "$mode: each thread, too" "$(get 'sorted(r["blocks"] for r in
+    m["end"]["pinners"]["thread"])[-2:]')" "[1000, 1000]"
+done
 
 # shellcheck disable=SC2016
 check "a command" memory -q --json j -a glibc -a tcmalloc-mt -- "$python" -c '

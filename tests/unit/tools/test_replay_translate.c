@@ -24,6 +24,11 @@ struct taken {
     uint64_t same_index, trims, pads;
     uint64_t noted;              /* the REPLAY_PRESENT of the next word */
     uint64_t written[4 * SLOTS]; /* in whole pages, cut to the block */
+    bool sized_by_site; /* an allocation has 8 bytes and one for each number */
+    uint32_t site;
+    uint64_t other_site;  /* allocations of another site than the words say */
+    const uint64_t *stop; /* numbers of operations; NULL: none */
+    size_t stops, stops_seen;
     uint32_t index;
     bool begun; /* the cache of an index that ended must not be ended again */
 };
@@ -41,6 +46,7 @@ static void taken_alloc(struct taken *t, uint32_t slot, uint64_t size) {
     t->impossible += t->full[slot];
     t->impossible += t->noted != 0 && replay_word_size(t->noted) != 0;
     taken_write(t, slot, size);
+    t->other_site += t->sized_by_site && size != 8 + t->site;
     t->full[slot] = true;
     t->size[slot] = size;
     t->live++;
@@ -74,6 +80,20 @@ static void taken_long(struct taken *t, const uint64_t *w) {
     }
 }
 
+/* Segments begin without a site. */
+static void taken_segment(struct taken *t, const struct replay_batch *b,
+                          uint32_t word) {
+    for (uint32_t i = 0; i < b->segments; i++)
+        if (b->segment[i].first == word)
+            t->site = 0;
+}
+
+static void taken_stop(struct taken *t, const struct replay_batch *b) {
+    while (t->stops_seen < t->stops && b->is_state &&
+           b->account.ops == t->stop[t->stops_seen])
+        t->stops_seen++;
+}
+
 static void *taker(void *arg) {
     struct taken *t = arg;
     for (;;) {
@@ -86,6 +106,12 @@ static void *taker(void *arg) {
             uint32_t slot = replay_word_slot(w);
             unsigned code = replay_word_code(w);
             t->words++;
+            if (t->sized_by_site)
+                taken_segment(t, b, i);
+            if (code == REPLAY_SITE) {
+                t->site = slot;
+                continue;
+            }
             if (code == REPLAY_SWITCH) {
                 t->impossible += slot == 0 || slot >= b->caches;
                 t->same_index += slot == t->index;
@@ -139,6 +165,7 @@ static void *taker(void *arg) {
                 t->impossible++;
             }
         }
+        taken_stop(t, b);
         if (b->last)
             return NULL;
         replay_ring_taken(t->ring);
@@ -578,7 +605,63 @@ static void undecided(void) {
                     false);
 }
 
+/* Three threads allocate, each in slots of its own, at sites that change in
+   between; batches end where they are told to. */
+static void sites_and_stops(const char *what, uint32_t skew) {
+    enum { COUNT = 60000 };
+    static struct taken t;
+    static struct mtf_op ops[2 + TOOL_OPS_AHEAD];
+    static bool full[3][40];
+    const uint64_t stop[] = {1, 2, 100, 5000, 5001, 40000, COUNT - 1};
+    const struct replay_order order = {.skew = skew,
+                                       .max_idle_ns = UINT64_MAX,
+                                       .sites = true,
+                                       .stop = stop,
+                                       .stops = TCM_ARRAY_SIZE(stop)};
+    struct mtf_proc_block block = {.payload = NULL};
+    pthread_t thread;
+    struct replay_translate *f = translate_ordered(&t, &thread, &order);
+    uint32_t site = 0;
+    bool good = true;
+    memset(full, 0, sizeof(full));
+    t.sized_by_site = true;
+    t.stop = stop;
+    t.stops = TCM_ARRAY_SIZE(stop);
+    replay_translate_trace(f);
+    f->most = SLOTS;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t who = i / 7 % 3, place = i / 21 * 13 % 40, n = 0;
+        bool *is_full = &full[who][place];
+        if (i % 5000 == 0) { /* a block begins */
+            replay_translate_time(f, 1000000000 + i * 2000u);
+            replay_translate_site(f, 0);
+            site = 0;
+        }
+        replay_translate_thread(f, who + 1);
+        if (!*is_full && site != i / 5 % 9) {
+            site = i / 5 % 9;
+            ops[n++] = (struct mtf_op){.kind = MTF_OP_SITE, .slot = site};
+        }
+        ops[n++] =
+            (struct mtf_op){.kind = *is_full ? MTF_OP_FREE : MTF_OP_ALLOC,
+                            .call = *is_full ? MTF_CALL_FREE : MTF_CALL_MALLOC,
+                            .slot = 3 * place + who,
+                            .size = *is_full ? 0 : 8 + site};
+        *is_full = !*is_full;
+        good &= replay_translate_ops(f, &block, ops, n);
+    }
+    replay_translate_end(f);
+    pthread_join(thread, NULL);
+    tap_ok(good && t.impossible == 0, "%s: no impossible word", what);
+    tap_is_u64(t.other_site, 0, "%s: each allocation has its site", what);
+    tap_is_u64(t.stops_seen, TCM_ARRAY_SIZE(stop),
+               "%s: a batch ends behind each operation asked for", what);
+    free(f);
+}
+
 int main(void) {
+    sites_and_stops("in the order of the trace", 0);
+    sites_and_stops("dealt to threads", 1);
     undecided();
     random_trace(true, 1, 400000);
     random_trace(false, 2, 400000);
