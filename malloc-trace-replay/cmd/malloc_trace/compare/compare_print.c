@@ -215,7 +215,7 @@ static bool print_share(const struct comparison *c,
             fprintf(out, ", with %s %.2f times as much",
                     compare_contestant_shown(&c->contestants.list[i]),
                     s->verdict[i][METRIC_TIME].ratio);
-        fputs(". ", out);
+        fputs(".\n", out);
     }
     fputs("Of malloc alone, in the replays:\n", out);
     return true;
