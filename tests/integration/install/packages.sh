@@ -168,7 +168,9 @@ done
 apt-get -qq purge -y $(dpkg-query -W -f '${Package}\n' | grep malloc-trace)
 files >/tmp/after
 diff /tmp/before /tmp/after
-! ldconfig -p | grep -E 'malloc.trace|tcmalloc_minimal_tracing'
+if ldconfig -p | grep -E 'malloc.trace|tcmalloc_minimal_tracing'; then
+    exit 1
+fi
 echo "removed: all"
 END2
 unshare -m --propagation private sh -c '
