@@ -156,6 +156,7 @@ files() {
     find / -xdev ! -type d ! -path '/packages/*' ! -path '/source/*' \
         ! -path '/tmp/*' ! -path '/var/*' ! -path '/etc/ld.so.cache' | sort
 }
+apt-get -qq autoremove --purge -y
 files >/tmp/before
 apt-get -qq install -y --no-install-recommends /packages/*.deb
 cd /source
@@ -165,7 +166,8 @@ for test in $tests/*.sh; do
     sh "$test"
     echo "passed: $(basename "$test")"
 done
-apt-get -qq purge -y $(dpkg-query -W -f '${Package}\n' | grep malloc-trace)
+apt-get -qq autoremove --purge -y \
+    $(dpkg-query -W -f '${Package}\n' | grep malloc-trace)
 files >/tmp/after
 diff /tmp/before /tmp/after
 if ldconfig -p | grep -E 'malloc.trace|tcmalloc_minimal_tracing'; then
