@@ -100,16 +100,19 @@ static void choose_columns(const struct memory_run *r, struct table *t) {
     }
 }
 
+/* Prints the member AT of each moment, with its share of the member OF; 0: of
+   none. */
 static void print_part(const struct table *t, const char *name, size_t at,
-                       bool has_share, FILE *out) {
+                       size_t of, FILE *out) {
     struct tool_text a, b;
     fprintf(out, "  %-22s", name);
     for (size_t i = 0; i < t->count; i++) {
-        uint64_t v;
-        memcpy(&v, (const char *)t->at[i] + at, sizeof(v));
-        if (has_share && t->at[i]->resident_bytes != 0)
+        struct memory_figure part = {name, at}, whole = {name, of};
+        uint64_t v = memory_figure_of(&part, t->at[i]);
+        uint64_t all = of == 0 ? 0 : memory_figure_of(&whole, t->at[i]);
+        if (all != 0)
             fprintf(out, "  %*s %5s", WIDTH - 6, tool_text_bytes(&a, v),
-                    tool_text_percent(&b, v, t->at[i]->resident_bytes));
+                    tool_text_percent(&b, v, all));
         else
             fprintf(out, "  %*s      ", WIDTH - 6, tool_text_bytes(&a, v));
     }
@@ -122,7 +125,7 @@ static void print_parts(const struct memory_report *m,
                         const struct memory_run *r, FILE *out) {
     struct table t;
     struct tool_text a;
-    bool knows_huge = true;
+    bool knows_huge = true, any_huge = false;
     choose_columns(r, &t);
     fprintf(out, "  %-22s", "");
     for (size_t i = 0; i < t.count; i++)
@@ -135,16 +138,23 @@ static void print_parts(const struct memory_report *m,
                     tool_text_ns(&a, t.at[i]->recorded_ns));
         fputc('\n', out);
     }
-    print_part(&t, "resident", PART(resident_bytes), false, out);
-    print_part(&t, "alive", PART(requested_bytes), true, out);
-    print_part(&t, "rounding", PART(rounding_bytes), true, out);
-    print_part(&t, "free, held by blocks", PART(free_bytes), true, out);
-    print_part(&t, "empty pages", PART(empty_bytes), true, out);
-    print_part(&t, "never used", PART(never_bytes), true, out);
-    for (size_t i = 0; i < t.count; i++)
+    print_part(&t, "resident", PART(resident_bytes), 0, out);
+    print_part(&t, "alive", PART(requested_bytes), PART(resident_bytes), out);
+    print_part(&t, "rounding", PART(rounding_bytes), PART(resident_bytes), out);
+    print_part(&t, "free, held by blocks", PART(free_bytes),
+               PART(resident_bytes), out);
+    print_part(&t, "empty pages", PART(empty_bytes), PART(resident_bytes), out);
+    print_part(&t, "never used", PART(never_bytes), PART(resident_bytes), out);
+    for (size_t i = 0; i < t.count; i++) {
         knows_huge &= t.at[i]->huge_known;
+        any_huge |= t.at[i]->huge_bytes != 0;
+    }
     if (knows_huge)
-        print_part(&t, "in huge pages", PART(huge_bytes), true, out);
+        print_part(&t, "in huge pages", PART(huge_bytes), PART(resident_bytes),
+                   out);
+    if (knows_huge && any_huge)
+        print_part(&t, "alive on huge pages", PART(huge_requested_bytes),
+                   PART(requested_bytes), out);
     fprintf(out, "  %-22s", "live blocks");
     for (size_t i = 0; i < t.count; i++)
         fprintf(out, "  %*s      ", WIDTH - 6,
@@ -188,6 +198,21 @@ static void print_empty(const struct memory_moment *m, FILE *out) {
         fputc('\n', out);
 }
 
+/* Pages that came and went from one look to the next. */
+static void print_turns(const struct memory_run *r, FILE *out) {
+    struct tool_text a, b;
+    uint64_t back = 0, again = 0;
+    for (size_t i = 0; i < r->points; i++) {
+        back += r->point[i].given_back_bytes;
+        again += r->point[i].came_again_bytes;
+    }
+    if (back != 0)
+        fprintf(out,
+                "  from look to look %s were given back, and %s of it came "
+                "again\n",
+                tool_text_bytes(&a, back), tool_text_bytes(&b, again));
+}
+
 static void print_held_by(const struct memory_report *m,
                           const struct memory_moment *at, FILE *out) {
     const struct memory_rows *sites = &at->held_by[MEMORY_BY_SITE];
@@ -218,6 +243,7 @@ static void print_run(const struct memory_report *m, const struct memory_run *r,
     print_parts(m, r, out);
     if (m->has_times)
         print_empty(at, out);
+    print_turns(r, out);
     if (m->by != MEMORY_BY_SITE || m->has_sites) {
         fprintf(out, "\n  %s: free bytes, and the blocks that hold them\n",
                 tool_text_shown(at->label));
