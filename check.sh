@@ -100,7 +100,8 @@ total() {
     sed -n "s/^# $2: *\([0-9]*\).*/\1/p" "$1" | tail -n 1
 }
 
-# tests NAME MAKE_ARGUMENTS...: make check in $built. Each TAP line counts.
+# tests NAME MAKE_ARGUMENTS...: make check in $built. Each TAP line counts. Many
+# tests wait for a while: two processors run three of them.
 tests() {
     tests_name=$1
     shift
@@ -109,7 +110,8 @@ tests() {
     : >"$tests_log"
     count_tests "$tests_log" &
     counter=$!
-    (cd "$built" && make -k -j"$(jobs)" check "$@") >"$tests_log" 2>&1
+    (cd "$built" && make -k -j$(($(jobs) * 3 / 2)) check "$@") \
+        >"$tests_log" 2>&1
     tests_status=$?
     stop_counter
     tests_pass=$(total "$tests_log" PASS)
@@ -166,6 +168,25 @@ all_tests() {
 part_tests() {
     all_tests | grep -E '^tests/(unit|fuzz|stress)/' | grep -v '\.sh$' |
         tr '\n' ' '
+}
+
+# Parts that depend on the libraries that configure was told to do without.
+option_tests() {
+    all_tests | tr '\n' ' ' | grep -oE \
+        'tests/(unit/(traceformat|tracer|tools)/[^ ]*|fuzz/fuzz_(input|raw)) ' |
+        tr -d '\n'
+}
+
+# programs_of TESTS...: what make check has to build for them.
+programs_of() {
+    for test_name; do
+        case $test_name in
+        */test_raw_info.sh) echo tests/fuzz/make_raw_corpus ;;
+        */test_report.sh) echo tests/unit/tools/report_make ;;
+        *.sh) ;;
+        *) echo "$test_name" ;;
+        esac
+    done | tr '\n' ' '
 }
 
 # Random changes of each importer's files for FUZZ_SECONDS, as many importers at
@@ -368,9 +389,11 @@ UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS ASAN_OPTIONS
 if built_or_fail sanitized --enable-trace-compression --enable-debug \
-    --enable-sanitizers=address,undefined --disable-shared CFLAGS='-O1 -g'; then
+    --enable-sanitizers=address,undefined --disable-shared \
+    CFLAGS='-O1 -g1'; then
     # The other programs are for scripts, which are not run here.
-    tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
+    tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)" \
+        check_LIBRARIES=
     if [ "$long" = yes ]; then
         step "Fuzzing of each importer"
         fuzz_importers
@@ -384,8 +407,15 @@ if built_or_fail debug --disable-trace-compression --without-zlib \
     --enable-debug --enable-gperftools-soname \
     --prefix="$own" --libdir="$own/lib/multiarch" \
     $werror CFLAGS='-O1 -g'; then
-    tests debug TESTS="$(part_tests) $(all_tests |
-        grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
+    if [ "$long" = yes ]; then
+        tests debug TESTS="$(part_tests) $(all_tests |
+            grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
+    else
+        # The others, with the same assertions, ran in the builds above.
+        # shellcheck disable=SC2046
+        tests debug TESTS="$(option_tests)" check_LIBRARIES= \
+            check_PROGRAMS="$(programs_of $(option_tests))"
+    fi
     # The libraries are where only configure was told that they are.
     (
         set -e
@@ -405,7 +435,8 @@ if [ "$long" = yes ]; then
     step "Parts under the thread sanitizer"
     if built_or_fail threads --enable-trace-compression --enable-debug \
         --enable-sanitizers=thread --disable-shared CFLAGS='-O1 -g'; then
-        tests threads TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
+        tests threads TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)" \
+            check_LIBRARIES=
     fi
 
     step "aarch64 under qemu-user"
@@ -456,17 +487,19 @@ if [ -n "${main:-}" ]; then
     step "Distribution"
     cd "$main" || exit 1
     # The tests ran above; of the distribution's copy those are built, quickly,
-    # and run that show whether it has all files, unless there is time for all.
+    # and run that show whether it has all files, unless there is time for all
+    # and for a small archive.
     if [ "$long" = yes ]; then
         quietly distcheck.log make -j"$(jobs)" distcheck \
             DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression
     else
         dist_tests=$(all_tests | grep -E \
             '^tests/(lint/(layering|spdx|dead)|unit/[a-z]*/test_(tool|raw|proc))')
-        quietly distcheck.log make -j"$(jobs)" distcheck \
+        # shellcheck disable=SC2086
+        quietly distcheck.log env XZ_OPT=-1 make -j"$(jobs)" distcheck \
             DISTCHECK_CONFIGURE_FLAGS="--enable-trace-compression CFLAGS=-O0" \
-            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' check_PROGRAMS='$(echo \
-                "$dist_tests" | grep -v '\.sh$' | tr '\n' ' ')'"
+            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' check_LIBRARIES= \
+                check_PROGRAMS='$(programs_of $dist_tests)'"
     fi
     count "make distcheck" $?
     if [ -e "$top/.git" ] && have git; then
@@ -488,7 +521,7 @@ step "Quick start, in a folder with a blank in its name"
 mkdir -p "$build_root/a folder"
 copy_sources "$build_root/a folder"
 (cd / && quietly "$build_root/quickstart.log" \
-    "$build_root/a folder/quickstart.sh")
+    env CFLAGS=-O0 "$build_root/a folder/quickstart.sh")
 count "quickstart.sh" $?
 (
     cd "$build_root/a folder/build/quickstart" &&
