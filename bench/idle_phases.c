@@ -12,7 +12,8 @@
  *
  * With DO_RUNS a library to be preloaded before jemalloc, in a program or a
  * replay: writes to IDLE_RUNS how often jemalloc's background threads ran while
- * the first large block of calloc was alive.
+ * the first large block of calloc was alive, from the first free on: how long
+ * it takes to fill memory depends on what else runs.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,6 +37,7 @@ extern void dallocx(void *p, int flags);
 
 static void *watched;
 static uint64_t before;
+static int has_freed;
 
 /* jemalloc leaves out a thread that is at work. */
 static uint64_t runs_now(void) {
@@ -54,10 +56,9 @@ void *calloc(size_t n, size_t size) {
     if (__builtin_mul_overflow(n, size, &bytes))
         return NULL;
     void *none = NULL, *p = mallocx(bytes == 0 ? 1 : bytes, MALLOCX_ZERO);
-    if (bytes >= LARGE &&
-        __atomic_compare_exchange_n(&watched, &none, p, 0, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
-        before = runs_now();
+    if (bytes >= LARGE)
+        (void)__atomic_compare_exchange_n(&watched, &none, p, 0,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return p;
 }
 
@@ -75,7 +76,11 @@ static void write_runs(uint64_t runs) {
 void free(void *p) {
     if (p == NULL)
         return;
-    if (p == __atomic_load_n(&watched, __ATOMIC_ACQUIRE))
+    void *first = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
+    if (first != NULL && !__atomic_load_n(&has_freed, __ATOMIC_RELAXED) &&
+        !__atomic_exchange_n(&has_freed, 1, __ATOMIC_ACQ_REL))
+        before = runs_now();
+    if (p == first)
         write_runs(runs_now() - before);
     dallocx(p, 0);
 }

@@ -13,7 +13,7 @@ one, and the program, have within a tenth of a second, and the largest
 difference;
 then the time of the two replays, without what measures memory in the second
 one; and how often jemalloc's background threads ran, in the three, between the
-program's first large block and the end of that. Memory before the first
+program's first free and the end of its first large block. Memory before the first
 operation is taken off. Medians of ROUNDS (default 1). Replays have fixed
 addresses (setarch), as allocators draw random numbers from them.
 """
