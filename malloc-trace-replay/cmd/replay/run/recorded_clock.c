@@ -636,7 +636,8 @@ void replay_clock_advance(uint64_t ns) {
 
 void replay_clock_advance_thread(uint64_t ns) {
     uint64_t to = line.start_ns + ns;
-    own_ns = tcm_max_u64(own_ns, to);
+    /* A call may have read the common time, which was later. */
+    own_ns = tcm_max_u64(tcm_max_u64(own_ns, to), reading.ns);
     reading.count = 0;
     (void)line_raise(to);
 }

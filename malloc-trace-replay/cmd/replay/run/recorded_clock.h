@@ -101,7 +101,8 @@ uint64_t replay_clock_next_deadline(void);
 void replay_clock_release(void);
 
 /* Stop a clock that runs free, and let it go on from where it stood: memory is
-   measured meanwhile. No effect on a clock that is led. */
+   measured meanwhile. The caller must not call the allocator in between, which
+   might wait for time. No effect on a clock that is led. */
 void replay_clock_hold(void);
 void replay_clock_resume(void);
 

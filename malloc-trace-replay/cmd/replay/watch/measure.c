@@ -145,20 +145,10 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->peak_bytes = m->start_bytes;
 }
 
-void replay_rss_look_begin(struct replay_rss *m) {
-    m->look_since_ns = tcm_clock_ns();
+void replay_rss_before_own(struct replay_rss *m) {
+    m->own_since_ns = tcm_clock_ns();
     if (m->is_paced)
         replay_clock_hold();
-}
-
-void replay_rss_look_end(struct replay_rss *m) {
-    if (m->is_paced)
-        replay_clock_resume();
-    m->look_ns += tcm_clock_ns() - m->look_since_ns;
-}
-
-void replay_rss_before_own(struct replay_rss *m) {
-    replay_rss_look_begin(m);
     if (m->peak_known)
         note_peak(m, without_own(m, rss_peak()));
 }
@@ -167,7 +157,9 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
     if (m->peak_known)
         rss_reset_peak();
-    replay_rss_look_end(m);
+    if (m->is_paced)
+        replay_clock_resume();
+    m->look_ns += tcm_clock_ns() - m->own_since_ns;
 }
 
 void replay_rss_after_observer(struct replay_rss *m, uint64_t bytes) {
@@ -179,6 +171,8 @@ void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes) {
     char text[8192];
     uint64_t rss = 0, huge = 0;
+    if (m->is_paced)
+        replay_clock_hold();
     /* Each read makes the kernel walk all pages. */
     if (tcm_io_read_file("/proc/self/smaps_rollup", text, sizeof(text)) >= 0 &&
         replay_number_in(text, "Rss:", &rss))
@@ -186,6 +180,8 @@ void replay_rss_read(const struct replay_rss *m, uint64_t *bytes,
     *bytes = without_own(m, rss != 0 ? rss * 1024 : rss_now());
     huge *= 1024;
     *huge_bytes = huge > m->own_huge_bytes ? huge - m->own_huge_bytes : 0;
+    if (m->is_paced)
+        replay_clock_resume();
 }
 
 uint64_t replay_rss_huge_before(void) {
@@ -255,13 +251,13 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 }
 
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
-    replay_rss_look_begin(m);
+    uint64_t since_ns = tcm_clock_ns();
     average_add(m);
     m->after_ns = 0;
     m->after_byte_ns = 0;
     m->live_bytes = live_bytes;
     replay_rss_read(m, &m->at_live_bytes, &m->at_live_huge_bytes);
-    replay_rss_look_end(m);
+    m->look_ns += tcm_clock_ns() - since_ns;
     /* This is exact, unlike the kernel's own peak. */
     note_peak(m, m->at_live_bytes);
 }

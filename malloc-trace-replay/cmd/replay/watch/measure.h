@@ -39,8 +39,8 @@ struct replay_rss {
     uint64_t own_huge_bytes; /* the replayer's bytes in huge pages */
     /* Time that measurements and growth of the replayer's tables took. The pace
        stands still meanwhile: all that follows is due later by as much. */
-    uint64_t look_ns, look_since_ns;
-    bool is_paced; /* the allocator's clock stands still meanwhile, too */
+    uint64_t look_ns, own_since_ns;
+    bool is_paced; /* the allocator's clock stands still while memory is read */
 };
 
 /* Resident pages from address FIRST to END, by the open file pagemap of their
@@ -49,10 +49,6 @@ uint64_t replay_pages_present(int pagemap, uintptr_t first, uintptr_t end);
 
 /* Called at the start mark; OWN_BYTES of the replayer are resident. */
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
-/* Begin and end of a measurement that takes long, or of growth of the
-   replayer's tables. */
-void replay_rss_look_begin(struct replay_rss *m);
-void replay_rss_look_end(struct replay_rss *m);
 /* Called before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);

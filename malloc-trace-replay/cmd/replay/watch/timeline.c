@@ -153,7 +153,6 @@ static void timeline_moment(struct replay_watch *w, void *state,
         if (!timeline_wants(w, t, b))
             return;
     }
-    replay_rss_look_begin(w->rss);
     TCM_ASSERT(t->count < MOMENTS);
     uint64_t faults = faults_now();
     if (t->count == 0)
@@ -181,8 +180,8 @@ static void timeline_moment(struct replay_watch *w, void *state,
             t->has_places = true;
         }
     }
-    replay_rss_look_end(w->rss);
     uint64_t now = tcm_clock_ns();
+    w->rss->look_ns += now - since_ns;
     t->next_ns = now + PACED_SHARE * (now - since_ns);
 }
 
