@@ -206,6 +206,10 @@ static void run_batch(struct run *r, const struct replay_batch *b) {
 /* Waits until B is due, or lets recorded time pass until then. */
 static void run_await(struct run *r, const struct replay_batch *b) {
     if (!r->clock) {
+        replay_watch_sleep(&r->watch, r->head.is_state ? &r->head : NULL,
+                           b->due_ns);
+        if (r->rss.is_paced)
+            replay_batch_copy_head(&r->head, b);
         uint64_t late_ns = replay_await_due(b, r->time.first_wall_ns, &r->rss);
         r->report.late_ns = tcm_max_u64(r->report.late_ns, late_ns);
         return;

@@ -247,9 +247,10 @@ static void batch_end(struct replay_translate *t, bool last) {
         t->live_mark = replay_live_mark(t->live_bytes);
     if (t->order.spread || t->order.clock)
         b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
-    /* By the allocator's clock a pause begins behind the operations. */
-    if (t->order.clock && !last)
-        b->recorded_ns = b->due_ns + tcm_min_u64(b->span_ns, REPLAY_WINDOW_NS);
+    /* A pause begins behind the operations. */
+    if (order_has_times(&t->order) && !last)
+        b->recorded_ns = t->batch_ns + tcm_min_u64(t->clock_ns - t->batch_ns,
+                                                   REPLAY_WINDOW_NS);
     /* The measuring process prefetches behind the end. */
     memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
     if (!t->undecided)

@@ -544,6 +544,16 @@ static void clock_pass_last(void) {
                       dealer.clock_ns, b->due_ns + b->span_ns);
 }
 
+/* Sleeps through a pause before B, where memory is measured. */
+static void pause_sleep(const struct replay_batch *b) {
+    struct replay_watch *w = dealer.real->watch;
+    const struct replay_batch *last = &dealer.clock_head;
+    if (!replay_watch_pauses(w, b->due_ns))
+        return;
+    dealer_drain();
+    replay_watch_sleep(w, last->is_state ? last : NULL, b->due_ns);
+}
+
 static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     struct replay_real *r = dealer.real;
     if (!replay_table_fits(r->cells, b->slots)) {
@@ -559,13 +569,14 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     if (r->options.clock) {
         clock_lead(b);
     } else {
+        pause_sleep(b);
         uint64_t late_ns =
             replay_await_due(b, r->watch->start_ns, r->watch->rss);
         r->late_ns = tcm_max_u64(r->late_ns, late_ns);
     }
     replay_watch_batch(r->watch, b);
     replay_progress_batch(&dealer.crew.progress, number, b->segments);
-    if (r->options.clock)
+    if (r->options.clock || r->options.is_paced)
         replay_batch_copy_head(&dealer.clock_head, b);
     for (uint32_t i = 0; i < b->segments; i++)
         if (!segment_deal(b, i, number))

@@ -3,9 +3,12 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/recorded_clock.h"
 #include "cmd/replay/watch/measure.h"
 #include "common/main.h"
+#include "common/stop.h"
 
 #define OBSERVER_ADDRESS(name) &replay_##name##_observer,
 static const struct replay_observer *const observers[REPLAY_OBSERVER_COUNT] = {
@@ -80,6 +83,32 @@ void replay_watch_pass(struct replay_watch *w, const struct replay_batch *last,
         moment.recorded_ns = at;
         if (step < pause && at < to_ns)
             replay_watch_moment(w, &moment);
+    }
+}
+
+/* Time of the replay, in which measurements of memory take none. */
+static uint64_t paced_ns(const struct replay_watch *w) {
+    return tcm_clock_ns() - w->start_ns - w->rss->look_ns;
+}
+
+bool replay_watch_pauses(const struct replay_watch *w, uint64_t due_ns) {
+    return w->rss->is_paced && due_ns > paced_ns(w) + PAUSE_NS;
+}
+
+void replay_watch_sleep(struct replay_watch *w, const struct replay_batch *last,
+                        uint64_t due_ns) {
+    static struct replay_batch moment; /* all but the head is zero */
+    uint64_t at = paced_ns(w);
+    if (!replay_watch_pauses(w, due_ns) || last == NULL)
+        return;
+    uint64_t step = tcm_max_u64((due_ns - at) / PAUSE_MOMENTS, PAUSE_NS / 2);
+    replay_batch_copy_head(&moment, last);
+    moment.sampled = moment.last = 0;
+    while (due_ns > at + step && !tool_stop_requested()) {
+        at += step;
+        replay_sleep_until(w->start_ns + w->rss->look_ns + at, w->rss);
+        moment.recorded_ns = (uint64_t)((double)at * w->options->order.speed);
+        replay_watch_moment(w, &moment);
     }
 }
 

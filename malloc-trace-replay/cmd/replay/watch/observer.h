@@ -120,6 +120,13 @@ void replay_watch_moment(struct replay_watch *w, const struct replay_batch *b);
    deadlines, and observers have moments in between. */
 void replay_watch_pass(struct replay_watch *w, const struct replay_batch *last,
                        uint64_t from_ns, uint64_t to_ns);
+/* True if a paced replay has a pause, long enough for moments, until DUE_NS of
+   its time. */
+bool replay_watch_pauses(const struct replay_watch *w, uint64_t due_ns);
+/* Sleeps through most of such a pause, with moments, behind the moment LAST;
+   NULL: returns at once. */
+void replay_watch_sleep(struct replay_watch *w, const struct replay_batch *last,
+                        uint64_t due_ns);
 void replay_watch_end(struct replay_watch *w);
 int replay_watch_tell(struct replay_watch *w, int status);
 void replay_watch_print(const struct replay_watch *w, FILE *out);
