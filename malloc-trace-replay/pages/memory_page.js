@@ -64,16 +64,20 @@
     });
     for (var i = 0; i < all.length; i++) {
       var letter = all[i], is_partly = /[a-j]/.test(letter);
+      var x = i % across * SIDE + 1, y = Math.floor(i / across) * SIDE + 1;
       var rect = make("rect", {
-        x: i % across * SIDE + 1, y: Math.floor(i / across) * SIDE + 1,
-        width: SIDE - 2, height: SIDE - 2,
-        "class": is_partly ? "pp" : letter === "." ? "pO" : "p" + letter
+        x: x, y: y, width: SIDE - 2, height: SIDE - 2,
+        "class": is_partly ? "pF" : letter === "." ? "pO" : "p" + letter
       }, svg);
-      if (is_partly)
-        rect.style.setProperty("--free",
-          (letter.charCodeAt(0) - 97) * 10 + 5 + "%");
       make("title", {}, rect).textContent =
         hex(cell * 2097152 + i * PAGE) + ": " + page_text(letter);
+      if (!is_partly) continue;
+      /* From the bottom, as in the map. */
+      var above = (SIDE - 2) * (letter.charCodeAt(0) - 96.5) / 10;
+      make("rect", {
+        x: x, y: y + above, width: SIDE - 2, height: SIDE - 2 - above,
+        "class": "pL inner"
+      }, svg);
     }
     to.append(title, svg);
   }

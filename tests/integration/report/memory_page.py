@@ -20,7 +20,7 @@ addEventListener("load", () => {
   found.hidden = zoom.hidden;
   key("ArrowRight");
   key("Enter");
-  found.pages = zoom.querySelectorAll("svg:first-of-type rect").length;
+  found.pages = zoom.querySelectorAll("svg:first-of-type rect title").length;
   found.says = [...zoom.querySelectorAll("rect title")].every(t =>
     /^[0-9a-f]+000: (all alive|empty|never used|not resident|\\d+ to \\d+ % free)$/
       .test(t.textContent));

@@ -344,9 +344,9 @@ static void put_beside(struct page_writer *p, const struct memory_report *r) {
             continue;
         page_put(p, "<tr>");
         page_element(p, "th", run->name);
-        put_cell_bytes(p, (double)peak->rss_bytes);
+        put_cell_bytes(p, (double)peak->resident_bytes);
         put_cell_bytes(p, (double)waste_of(waste));
-        put_cell_bytes(p, (double)end->rss_bytes);
+        put_cell_bytes(p, (double)end->resident_bytes);
         put_cell_bytes(p, (double)waste_of(end));
         page_put(p, "</tr>\n");
     }
@@ -844,7 +844,7 @@ static bool put_moment(struct page_writer *p, const struct memory_report *r,
     page_put(p, ": ");
     put_moment_name(p, r, m);
     page_put(p, " <small>");
-    put_bytes(p, (double)m->rss_bytes);
+    put_bytes(p, (double)m->resident_bytes);
     page_put(p, " resident, ");
     put_bytes(p, (double)m->requested_bytes);
     page_put(p, " alive</small></h2></summary>\n<div class=\"grid\">\n");
