@@ -53,7 +53,7 @@ loaded() {
     fi
     ./late "$which" "$library" "$script" >alone 2>alone.said
     want=$?
-    for checked in 0 1; do
+    for checked in $checks; do
         TCMALLOC_TRACE_CHECK_STACKS=$checked record_lines t \
             ./late "$which" "$library" "$script" >printed 2>said
         is "$which: status as without" "$?" "$want"
@@ -66,10 +66,14 @@ loaded() {
     no_difference "$which" t
 }
 
+checks="0 1"
 loaded python "$python_so" "$here/sites/lang_target.py"
+# Ten times as many calls: without the checks in a long run only.
+[ "${LONG:-0}" = 1 ] || checks=1
 export PYTHONMALLOC=malloc
 loaded python "$python_so" "$here/sites/lang_target.py"
 unset PYTHONMALLOC
+checks="0 1"
 loaded perl "$perl_so" "$here/sites/lang_target.pl"
 # It is not known which function of Ruby 3.3 and later runs its code.
 ruby_lines=1
@@ -213,6 +217,7 @@ rounds=1000
 if ./late rounds "$python_so" libz.so.1 1 "$work/rounds.py" \
     >alone 2>said; then
     for checked in 0 1; do
+        [ "${LONG:-0}$checked" != 01 ] || rounds=200
         TCMALLOC_TRACE_CHECK_STACKS=$checked record_lines t \
             ./late rounds "$python_so" libz.so.1 $rounds \
             "$work/rounds.py" >printed
