@@ -261,6 +261,27 @@ else
     skip "one linked with jemalloc" "it cannot be linked"
 fi
 
+# One whose allocator is in its own file has few blocks to compare.
+{
+    echo 'void *_rjem_malloc(long n) { return (void *)n; }'
+    cat does.c
+} >rjem.c
+if $CC -o rjem rjem.c 2>>"$err"; then
+    "$malloc_trace" compare -n 1 --no-run-program -a glibc -a tcmalloc-mt -- \
+        ./rjem >"$out" 2>"$err"
+    like "one with an allocator in its file is told what to do" "$err" \
+        "warning: ./rjem has an allocator of its own \(jemalloc\).*; build it"
+fi
+if $CC -static -o static_does does.c 2>>"$err"; then
+    fails_with "a static one is not compared" 1 \
+        "$malloc_trace" compare -n 1 --no-run-program \
+        -a glibc -a tcmalloc-mt -- ./static_does
+    like "for a reason, with what to do" "$err" \
+        "cannot record ./static_does: .*statically linked.*; link it with"
+else
+    skip "a static one" "no static C library"
+fi
+
 # --- Gate ---------------------------------------------------------------------
 
 for output in json csv html; do

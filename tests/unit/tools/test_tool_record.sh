@@ -113,6 +113,7 @@ if run ${CC:-cc} -w -fno-builtin -o own own.c; then
     like "a program with its own malloc" "$err" "has its own malloc"
     like "of which a line warns before it starts" "$err" \
         "warning: ./own has an allocator of its own \(malloc\), whose blocks"
+    like "and says what to do" "$err" "; build it without that allocator, or link"
 fi
 
 # --- Before the start -----------------------------------------------------
@@ -147,7 +148,7 @@ const char *volatile place = "/rustc/0123/library/core/src/panicking.rs";
 int main(void) { return *place == 0; }
 END
     run ${CC:-cc} -static -o rust rust.c
-    refused "a static Rust program" "Rust program.*ends in -gnu" ./rust
+    refused "a static Rust program" "Rust program.*crate.*ends in -gnu" ./rust
     cat >linked.c <<'END'
 const char *volatile variable = "TCMALLOC_TRACE_OUTPUT";
 int main(void) { return *variable == 0; }
@@ -192,13 +193,38 @@ if [ -u "$other" ] && ! grep -q '^NoNewPrivs:.*1' /proc/self/status; then
 else
     skip "one that gains rights is not started" "no setuid program"
 fi
-for name in je_malloc _rjem_malloc mi_malloc sn_malloc tc_malloc mallctl; do
+for pair in je_malloc:jemalloc _rjem_malloc:jemalloc mallctl:jemalloc \
+    mi_malloc:mimalloc _mi_malloc_generic:mimalloc sn_malloc:snmalloc \
+    sn_rust_alloc:snmalloc tc_malloc:tcmalloc TCMallocInternalMalloc:tcmalloc; do
+    name=${pair%:*}
     echo "int $name(void) { return 0; } int main(void) { return $name(); }" \
         >own.c
     run ${CC:-cc} -o "own_$name" own.c
     check "a program with $name starts" "$malloc_trace" record "./own_$name"
-    like "after a warning" "$err" "warning: .*has an allocator of its own"
+    like "after a warning that says what to do" "$err" \
+        "warning: .*own \(${pair#*:}\).*; build it without .*doc/extension"
 done
+# stand_in NAME DEFINITION : a dynamic program of Rust, as its texts show it
+stand_in() {
+    cat >"$1.c" <<END
+const char *volatile place = "/rustc/0123/library/std/src/panicking.rs";
+$2
+int main(void) { return *place == 0; }
+END
+    run ${CC:-cc} -o "$1" "$1.c"
+}
+stand_in rust_je 'void *_rjem_malloc(long n) { return (void *)n; }'
+check "a Rust program with its own allocator starts" \
+    "$malloc_trace" record ./rust_je
+like "after a warning that names the crate" "$err" \
+    "own \(jemalloc\), .*; build it with the crate malloc_trace .*, or with none"
+stand_in rust_stripped 'const char *volatile text = "<jemalloc>: %s";'
+run strip rust_stripped
+check "one that was stripped" "$malloc_trace" record ./rust_stripped
+like "has the same warning" "$err" "own \(jemalloc\), .*the crate malloc_trace"
+stand_in rust_plain ''
+check "one that calls malloc" "$malloc_trace" record ./rust_plain
+is "has none" "$(grep -c 'of its own (' "$err")" 0
 is "no other program has a warning of that kind" \
     "$("$malloc_trace" record -o %%p true 2>&1 | grep -c 'of its own (')" 0
 

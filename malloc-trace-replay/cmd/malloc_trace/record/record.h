@@ -27,8 +27,9 @@ struct record_program {
     /* Reason why the program cannot be recorded, and a remedy; NULL: none is
        known. */
     const char *obstacle, *remedy;
-    /* Name that shows an allocator beside malloc; NULL: none was seen. */
-    const char *allocator;
+    /* Allocator in the file, and how to do without it; NULL: none was seen. */
+    const char *allocator, *allocator_remedy;
+    bool own_malloc; /* the file defines malloc */
     /* CPython, whose small objects its own allocator serves. */
     bool hides_objects;
 };

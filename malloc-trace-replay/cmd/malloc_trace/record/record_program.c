@@ -165,13 +165,26 @@ static const struct {
     const char *name;
     bool prefix;  /* names that begin with NAME */
     bool defined; /* only if the program defines it */
+    const char *allocator;
 } allocator_names[] = {
-    {"malloc", false, true},       {"tc_malloc", false, true},
-    {"mallctl", false, true},      {"je_malloc", false, false},
-    {"_rjem_", true, false},       {"mi_malloc", false, false},
-    {"sn_malloc", false, false},   {"sn_rust_", true, false},
-    {"_ZN8snmalloc", true, false},
+    {"mallctl", false, true, "jemalloc"},
+    {"je_malloc", false, false, "jemalloc"},
+    {"_rjem_", true, false, "jemalloc"},
+    {"mi_malloc", false, false, "mimalloc"},
+    /* left where the linker dropped or renamed the entry points */
+    {"_mi_malloc_generic", false, true, "mimalloc"},
+    {"sn_malloc", false, false, "snmalloc"},
+    {"sn_rust_", true, false, "snmalloc"},
+    {"_ZN8snmalloc", true, false, "snmalloc"},
+    {"tc_malloc", false, true, "tcmalloc"},
+    {"TCMallocInternal", true, true, "tcmalloc"},
 };
+
+/* Texts of allocators whose symbols may be stripped. */
+static const struct {
+    const char *text, *allocator;
+} allocator_texts[] = {{"<jemalloc>: ", "jemalloc"},
+                       {"mimalloc: warning: ", "mimalloc"}};
 
 static const char *allocator_of_symbol(const char *name, bool defined) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_names); i++) {
@@ -180,23 +193,22 @@ static const char *allocator_of_symbol(const char *name, bool defined) {
             continue;
         if (allocator_names[i].prefix ? strncmp(name, known, strlen(known)) == 0
                                       : strcmp(name, known) == 0)
-            return *known != '_'         ? known
-                   : *(known + 1) == 'r' ? "jemalloc"
-                                         : "snmalloc";
+            return allocator_names[i].allocator;
     }
     return NULL;
 }
 
-/* Searches the symbol table TABLE, whose names are in STRINGS. */
-static const char *allocator_of_table(const struct file_bytes *f,
-                                      const Elf64_Shdr *table,
-                                      const Elf64_Shdr *strings) {
+/* Stores in P the allocator in the symbol table TABLE of F, whose names are in
+   STRINGS. */
+static void examine_symbols(struct record_program *p,
+                            const struct file_bytes *f, const Elf64_Shdr *table,
+                            const Elf64_Shdr *strings) {
     const Elf64_Sym *symbol = bytes_at(f, table->sh_offset, table->sh_size, 8);
     const char *names = bytes_at(f, strings->sh_offset, strings->sh_size, 1);
     uint64_t bytes = strings->sh_size;
     if (symbol == NULL || names == NULL || bytes == 0 ||
         names[bytes - 1] != '\0')
-        return NULL;
+        return;
     for (uint64_t i = 0; i < table->sh_size / sizeof(*symbol); i++) {
         unsigned type = ELF64_ST_TYPE(symbol[i].st_info);
         bool defined = symbol[i].st_shndx != SHN_UNDEF;
@@ -204,28 +216,52 @@ static const char *allocator_of_table(const struct file_bytes *f,
              (defined || type != STT_NOTYPE)) ||
             symbol[i].st_name >= bytes)
             continue;
-        const char *found =
-            allocator_of_symbol(names + symbol[i].st_name, defined);
-        if (found != NULL)
-            return found;
+        const char *name = names + symbol[i].st_name;
+        if (p->allocator == NULL)
+            p->allocator = allocator_of_symbol(name, defined);
+        p->own_malloc |= defined && strcmp(name, "malloc") == 0;
     }
-    return NULL;
 }
 
-static const char *allocator_of(const struct file_bytes *f) {
+/* Stores in P the allocator in the symbols of F, else in its texts. */
+static void find_allocator(struct record_program *p,
+                           const struct file_bytes *f) {
     const char *names;
     uint64_t bytes;
     const Elf64_Shdr *s = sections_of(f, &names, &bytes);
     unsigned count = s == NULL ? 0 : f->elf->e_shnum;
-    for (unsigned i = 0; i < count; i++) {
-        if ((s[i].sh_type != SHT_DYNSYM && s[i].sh_type != SHT_SYMTAB) ||
-            s[i].sh_link >= count)
-            continue;
-        const char *found = allocator_of_table(f, &s[i], &s[s[i].sh_link]);
-        if (found != NULL)
-            return found;
+    for (unsigned i = 0; i < count; i++)
+        if ((s[i].sh_type == SHT_DYNSYM || s[i].sh_type == SHT_SYMTAB) &&
+            s[i].sh_link < count)
+            examine_symbols(p, f, &s[i], &s[s[i].sh_link]);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_texts); i++)
+        if (p->allocator == NULL && holds(f, allocator_texts[i].text))
+            p->allocator = allocator_texts[i].allocator;
+}
+
+/* Tells whether F was compiled by rustc: paths of its library stand in
+   messages of panics, also where symbols are stripped. */
+static bool is_rust(const struct file_bytes *f) {
+    return holds(f, "/rustc/") || holds(f, "rustc version") ||
+           holds(f, "library/std/src/");
+}
+
+/* Stores the allocator of F, and how to do without it. */
+static void examine_allocator(struct record_program *p,
+                              const struct file_bytes *f) {
+    find_allocator(p, f);
+    if (p->allocator == NULL && is_go(f)) {
+        p->allocator = "Go's heap";
+        p->allocator_remedy = "use Go's profiler (pprof)";
+        return;
     }
-    return is_go(f) ? "Go's heap" : NULL;
+    if (p->allocator == NULL && p->own_malloc)
+        p->allocator = "malloc";
+    p->allocator_remedy =
+        is_rust(f) ? "build it with the crate malloc_trace as its global "
+                     "allocator, or with none (doc/extension.md)"
+                   : "build it without that allocator, or link it with the "
+                     "library (doc/extension.md)";
 }
 
 /* --- Obstacles ----------------------------------------------------------- */
@@ -261,12 +297,13 @@ static void examine_static(struct record_program *p,
                      "its file is a statically linked Go program, which has "
                      "its own heap instead of malloc",
                      "use Go's profiler (pprof)");
-    else if (holds(f, "/rustc/") || holds(f, "rustc version"))
+    else if (is_rust(f))
         set_obstacle(p,
                      "its file is a statically linked Rust program: no library "
                      "can be preloaded",
-                     "build it for a target whose name ends in -gnu, or link "
-                     "it with the library (doc/extension.md)");
+                     "build it with the crate malloc_trace as its global "
+                     "allocator (doc/extension.md), or for a target whose name "
+                     "ends in -gnu");
     else
         set_obstacle(p,
                      "its file is statically linked: no library can be "
@@ -297,7 +334,7 @@ static void examine_elf(struct record_program *p, const struct file_bytes *f,
     } else {
         p->takes_library = true;
         if (!holds(f, "TCMALLOC_TRACE_OUTPUT"))
-            p->allocator = allocator_of(f);
+            examine_allocator(p, f);
     }
 }
 
@@ -420,8 +457,8 @@ void record_program_refuse(const struct record_program *p) {
 void record_program_caution(const struct record_program *p) {
     if (p->allocator != NULL)
         tool_warn("%s has an allocator of its own (%s), whose blocks will not "
-                  "be in the trace",
-                  p->command, p->allocator);
+                  "be in the trace; %s",
+                  p->command, p->allocator, p->allocator_remedy);
     if (p->obstacle == NULL)
         note_python(p);
 }

@@ -379,7 +379,7 @@ static const char *why(const struct record_program *p, bool nothing_written,
                        bool per_process) {
     if (p->obstacle != NULL)
         return p->obstacle;
-    if (p->allocator != NULL && strcmp(p->allocator, "malloc") == 0)
+    if (p->own_malloc)
         return "its file has its own malloc, which takes precedence over that "
                "of a preloaded library";
     if (p->takes_library && nothing_written)
