@@ -120,6 +120,15 @@ check "the distribution names no user" sh -c \
     'xz -dc first/*.orig.tar.xz | tar -tv --numeric-owner -f - |
         awk "\$2 != \"0/0\" { bad = 1 } END { exit bad }"'
 
+# Hardening of the distribution's flags must not get into the fast paths.
+for file in first/libtcmalloc-minimal-malloc-trace4_*.deb; do
+    dpkg-deb -x "$file" packaged
+done
+find packaged -name '*.so.*' -type f -exec nm -D {} + >symbols
+at_least "the packaged libraries have symbols" "$(wc -l <symbols)" 200
+is "no fortified calls in them" \
+    "$(grep -v __stack_chk symbols | grep -c '_chk@')" 0
+
 run lintian --fail-on error,warning first/*.changes
 is "lintian" $status 0
 diag 40 <"$out"
