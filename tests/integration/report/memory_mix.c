@@ -41,7 +41,9 @@ struct page {
     size_t live, blocks;
 };
 
-/* Calls of this project's library, where it is preloaded. */
+/* A call that musl lacks, and calls of this project's library, where it is
+   preloaded. */
+extern int malloc_trim(size_t pad) __attribute__((weak));
 extern void MallocExtension_MarkThreadIdle(void) __attribute__((weak));
 extern void MallocExtension_ReleaseFreeMemory(void) __attribute__((weak));
 
@@ -293,7 +295,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[2], "drop") == 0)
         drop(PLANTED), drop(PLANTED_TOO);
     /* Free pages go back, so that what is resident is what blocks hold. */
-    malloc_trim(0);
+    if (malloc_trim != NULL)
+        malloc_trim(0);
     if (MallocExtension_ReleaseFreeMemory != NULL) {
         MallocExtension_MarkThreadIdle();
         MallocExtension_ReleaseFreeMemory();

@@ -10,6 +10,8 @@ need_python
 mix=$built/report/memory_mix
 need "$mix"
 [ -r /proc/self/smaps_rollup ] || skip_all "no /proc/self/smaps_rollup"
+[ "$(getconf PAGESIZE)" = 4096 ] || skip_all "pages are not those of the mixes"
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] || skip_all "functions have no names"
 
 mixes="page two thread age"
 [ "${LONG:-0}" != 1 ] ||
