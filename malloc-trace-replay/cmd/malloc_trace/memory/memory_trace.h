@@ -10,8 +10,9 @@
 
 #include "cmd/malloc_trace/report/report_tally.h"
 
-/* Most moments that are asked for, marks included. */
-#define MEMORY_WISHES 64u
+/* Most moments that are asked for, marks included: a moment may have a megabyte
+   of rows, and a document is read up to TOOL_JSON_READ_BYTES. */
+#define MEMORY_WISHES 16u
 
 /* A moment to look at: behind an operation. */
 struct memory_wish {
