@@ -300,7 +300,7 @@ like "are not judged" "$out" \
 echo '{"format": "malloc-trace counts 1", "counts": {}}' >none
 fails_with "a file without counts" 3 "$malloc_trace" compare --against none p.p
 like "judges nothing" "$out" "^not judged: the file has no counts"
-"$malloc_trace" compare --save-baseline raw_counts raw.lz4
+"$malloc_trace" compare -q --save-baseline raw_counts raw.lz4
 check "a raw trace is counted as it is" "$malloc_trace" compare \
     --against raw_counts raw.lz4
 "$postprocess" -q raw.lz4 sorted.p
@@ -324,7 +324,7 @@ for name, change in (("with", 1), ("without", None)):
 PYTHON
 check "instructions that the file lacks are not judged" "$malloc_trace" compare \
     --against without p.p
-if "$malloc_trace" compare --save-baseline x p.p && grep -q instructions x; then
+if "$malloc_trace" compare -q --save-baseline x p.p && grep -q instructions x; then
     skip "instructions that this machine does not count" "it does"
 else
     fails_with "instructions that this machine does not count" 3 \
