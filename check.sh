@@ -360,6 +360,7 @@ if built_or_fail main --enable-trace-compression $werror; then
             lib/pkgconfig/libtcmalloc_minimal_tracing.pc \
             share/malloc-trace/malloc_trace.py \
             share/malloc-trace/malloc_trace.rb \
+            share/malloc-trace/rust/src/lib.rs \
             share/malloc-trace/malloc_calls.bt \
             share/malloc-trace/memray_calls.py \
             share/man/man1/postprocess.1 share/man/man1/replay.1 \
