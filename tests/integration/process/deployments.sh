@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The recipes of doc/containers.md, in namespaces instead of their engines: what
 # the Dockerfile copies and sets records a program in an image; so does a pod whose
-# init container ran; a service with the drop-in records when it is asked to.
+# init container ran; a service with the drop-in records when it is asked to, as
+# README's server does.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need "$postprocess" "$malloc_trace" "$built/recorder/exchange" \
@@ -50,6 +51,21 @@ exec 7>&-
 wait $pid
 is "service: nothing on stderr" "$(cat target.err)" ""
 whole "service" "state/$folder/$pid.lz4" 1
+
+# --- README's server ---------------------------------------------------------
+
+# Its input ends when descriptor 7 is closed.
+cp "$built/recorder/control_target" server
+sed -n '/^## One command/,/^## Get it/s/^    //p' "$top_srcdir/README.md" |
+    sed 's,\./server &,./server serve <in >out.pipe \& exec 7>in; read -r line <out.pipe,' \
+        >commands
+at_least "server: README's commands" "$(wc -l <commands)" 3
+run env PATH="$tools:$PATH" LD_LIBRARY_PATH="$top_builddir/.libs" timeout 60 \
+    sh -e commands
+is "server: they succeed" "$status $(cat "$err")" "0 "
+whole "server" server.lz4 1
+
+# --- systemd's check ---------------------------------------------------------
 
 # systemd knows the settings, where it is; it complains of those that it does not.
 if have systemd-analyze; then
