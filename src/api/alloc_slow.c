@@ -5,6 +5,7 @@
  * recorder's work between two fast events.
  */
 #include "api/alloc_slow.h"
+#include "api/alloc_probes.h"
 #include "api/block.h"
 #include "api/library.h"
 #include "api/new_handler.h"
@@ -47,7 +48,12 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
     tcm_library_begin_if_due();
     struct mtr_thread *trace = tcm_trace_enter_alloc(self, asked);
     bool shared = false;
-    struct tcm_block block = tcm_block_get(self, trace, size, align, &shared);
+    uint64_t weight = trace == NULL ? tcm_probe_weigh(self, asked) : 0;
+    struct tcm_block block = {NULL, NULL, false};
+    if (TCM_UNLIKELY(weight != 0))
+        block = tcm_block_get_sampled(size, align, asked, weight, &shared);
+    if (TCM_LIKELY(block.ptr == NULL))
+        block = tcm_block_get(self, trace, size, align, &shared);
     if (block.ptr == NULL)
         errno = ENOMEM;
     *zeroed = block.zeroed;
@@ -149,6 +155,8 @@ static unsigned claimed_class(const struct claim *claim) {
 static bool contradicts(const struct claim *claim,
                         const struct tcm_block_info *info) {
     unsigned size_class = claimed_class(claim);
+    if (tcm_probe_is_sample(info))
+        return claim->size > info->size;
     if (info->kind == TCM_BLOCK_SMALL)
         return size_class != info->size_class;
     return size_class != 0 || claim->size > info->size ||
@@ -163,8 +171,8 @@ void tcm_delete_check(const void *ptr, size_t size, size_t align) {
     unsigned size_class = claimed_class(&claim);
     /* A large block may have got more pages than it needs. */
     if (info.kind != TCM_BLOCK_PRIVATE &&
-        (size_class != info.size_class ||
-         (size_class == 0 && size > info.size)))
+        ((size_class != info.size_class && !tcm_probe_is_sample(&info)) ||
+         (info.size_class == 0 && size > info.size)))
         tcm_die_pointer("sized delete with a wrong size of", ptr);
 }
 

@@ -4,6 +4,7 @@
  * thread's cache or the levels below it.
  */
 #include "api/block.h"
+#include "api/alloc_probes.h"
 #include "api/library.h"
 #include "api/trace_hooks.h"
 #include "base/bits.h"
@@ -78,9 +79,9 @@ static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
     return block;
 }
 
-struct tcm_block tcm_block_get_pages(size_t size, bool *shared) {
+struct tcm_block tcm_block_get_pages(size_t size, size_t align, bool *shared) {
     if (size <= TCM_MAX_REQUEST)
-        return get_large(size, 0, shared);
+        return get_large(size, align, shared);
     return (struct tcm_block){NULL, NULL, false};
 }
 
@@ -113,6 +114,15 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
             block = get_block(self, trace, size, align, shared);
     }
     TCM_ASSERT(block_is_valid(&block, size, align));
+    return block;
+}
+
+struct tcm_block tcm_block_get_sampled(size_t size, size_t align, size_t asked,
+                                       uint64_t weight, bool *shared) {
+    struct tcm_block block = tcm_block_get_pages(size, align, shared);
+    TCM_ASSERT(asked <= size);
+    if (block.ptr != NULL)
+        tcm_probe_alloc(tcm_page_span(block.ptr), asked, weight);
     return block;
 }
 
@@ -156,6 +166,8 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
     TCM_ASSERT(tcm_block_is_in_use(info));
     if (info->kind == TCM_BLOCK_LARGE) {
         TCM_ASSERT(info->span == tcm_page_span(ptr));
+        if (TCM_UNLIKELY(tcm_probe_is_sample(info)))
+            tcm_probe_free(info->span);
         tcm_large_free(info->span);
         return;
     }

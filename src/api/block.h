@@ -26,8 +26,12 @@ struct tcm_block {
 struct tcm_block tcm_block_get(struct tcm_thread_state *self,
                                struct mtr_thread *trace, size_t size,
                                size_t align, bool *shared);
-/* A plain block with pages of its own, whatever its size. */
-struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
+/* A block with pages of its own, whatever its size. */
+struct tcm_block tcm_block_get_pages(size_t size, size_t align, bool *shared);
+/* Such a block for a request of ASKED bytes, which is a sample of WEIGHT: tells
+   listeners (alloc_probes.h). */
+struct tcm_block tcm_block_get_sampled(size_t size, size_t align, size_t asked,
+                                       uint64_t weight, bool *shared);
 
 /* True if INFO describes a block that a program may free. */
 static inline bool tcm_block_is_in_use(const struct tcm_block_info *info) {

@@ -11,6 +11,7 @@
  * Moment of the event: after the new block exists, before the old one is given
  * up. A successful realloc ends the old block's token also when nothing moves.
  */
+#include "api/alloc_probes.h"
 #include "api/alloc_slow.h"
 #include "api/block.h"
 #include "api/export.h"
@@ -121,9 +122,14 @@ static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
     bool shared = false;
     size_t roomy = roomy_size(info->size, size);
     TCM_ASSERT(roomy >= size);
-    struct tcm_block to = wants_own_pages(info->size, size, roomy)
-                              ? tcm_block_get_pages(roomy, &shared)
-                              : tcm_block_get(self, trace, roomy, 0, &shared);
+    struct tcm_block to = {NULL, NULL, false};
+    uint64_t weight = trace == NULL ? tcm_probe_weigh(self, size) : 0;
+    if (TCM_UNLIKELY(weight != 0))
+        to = tcm_block_get_sampled(roomy, 0, size, weight, &shared);
+    if (TCM_LIKELY(to.ptr == NULL))
+        to = wants_own_pages(info->size, size, roomy)
+                 ? tcm_block_get_pages(roomy, 0, &shared)
+                 : tcm_block_get(self, trace, roomy, 0, &shared);
     if (to.ptr == NULL)
         to = tcm_block_get(self, trace, size, 0, &shared);
     if (shared)
@@ -217,7 +223,10 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
         }
     }
     check_block_in_use(self, trace, ptr, &info);
-    if (!resize_in_place(trace, ptr, &info, size, call)) {
+    if (resize_in_place(trace, ptr, &info, size, call)) {
+        if (trace == NULL && info.kind == TCM_BLOCK_LARGE)
+            tcm_probe_resized(self, info.span, size);
+    } else {
         result = move_block(self, trace, ptr, &info, size, call);
         if (result == NULL) {
             if (trace != NULL && fails)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/thread_state.h"
 #include "base/check.h"
+#include "base/linux/usdt.h"
+#include "core/cache_registry.h"
 
 TCM_TLS struct tcm_thread_state tcm_self = {
     .own = TCM_NO_CACHE,
@@ -10,6 +12,9 @@ TCM_TLS struct tcm_thread_state tcm_self = {
 };
 TCM_STATIC_ASSERT(sizeof(struct tcm_thread_state) < 128,
                   "thread-local storage stays small");
+
+TCM_USDT_SEMAPHORE(tcm_alloc_listeners);
+TCM_USDT_SEMAPHORE(tcm_free_listeners);
 
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache) {
@@ -38,6 +43,12 @@ void tcm_thread_resume_plain(struct tcm_thread_state *self) {
     /* The plain path pushes without words. */
     if (tcm_object_words && cache->want_words)
         tcm_cache_want_words(cache, false);
+    /* The other threads may take no slow path for long. */
+    if (tcm_load_relaxed(&tcm_alloc_listeners) != 0) {
+        if (tcm_cache_is_open(cache))
+            tcm_registry_shut_all();
+        return;
+    }
     /* Open already: if a starter had shut it, this would read 0. */
     if (tcm_cache_is_open(cache))
         return;

@@ -62,6 +62,11 @@ struct tcm_thread_state {
 
 extern TCM_TLS struct tcm_thread_state tcm_self;
 
+/* Semaphores of the probes (alloc_probes.h): how many listen, written by them.
+ */
+extern TCM_LOCAL uint16_t tcm_alloc_listeners;
+extern TCM_LOCAL uint16_t tcm_free_listeners;
+
 /* ------------------------------------------------------------------------ */
 /* Recording, as the state tells; never on in the untraced library          */
 
@@ -124,7 +129,8 @@ static inline bool tcm_thread_is_valid(const struct tcm_thread_state *self) {
             (self->record == NULL || self->record->cache == self->own));
 }
 
-/* Lets the plain paths use `own` again, unless a recording is on. */
+/* Lets the plain paths use `own` again, unless a recording is on or a listener
+   wants samples. */
 void tcm_thread_resume_plain(struct tcm_thread_state *self);
 
 /* True when the plain paths are in use. */

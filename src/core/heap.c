@@ -58,7 +58,10 @@ void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
         return NULL;
     struct tcm_span *span =
         tcm_page_heap_alloc(pages, align_pages, TCM_SPAN_LARGE, 1, zeroed);
-    return span == NULL ? NULL : (void *)span->start;
+    if (span == NULL)
+        return NULL;
+    span->sampled = false;
+    return (void *)span->start;
 }
 
 void tcm_large_free(struct tcm_span *span) {

@@ -75,6 +75,7 @@ struct tcm_span {
         uint32_t priority; /* FREE, RELEASED: in its tree */
     };
     uint8_t bucket; /* SMALL: which list of its central list */
+    bool sampled;   /* LARGE: a listener was told (api/alloc_probes.h) */
     uint64_t free_bits[];
 };
 

@@ -90,8 +90,10 @@ struct tcm_thread_cache {
     uint64_t taken_seen;  /* system_bytes_taken at the last slow path */
     bool heap_grows;      /* took memory between the last two slow paths */
     bool attached;
-    bool want_words; /* fill in tcm_entry.word */
-    uint64_t misses; /* counters, summed into the totals */
+    bool want_words;        /* fill in tcm_entry.word */
+    uint64_t sample_left;   /* bytes to the next sample (api/alloc_probes.h) */
+    uint64_t sample_random; /* 0: none was drawn yet */
+    uint64_t misses;        /* counters, summed into the totals */
     uint64_t overflows;
 };
 

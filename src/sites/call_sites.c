@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "sites/lang/lang_reader.h"
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
@@ -270,34 +271,8 @@ static bool find_line(struct mts_thread *s, const struct mts_sink *sink,
 
 /* --- Samples -------------------------------------------------------------- */
 
-/* xorshift64* (Vigna 2014). */
-static uint64_t random_of(struct mts_thread *s) {
-    uint64_t x = s->random;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    s->random = x;
-    return x * 0x2545F4914F6CDD1Du;
-}
-
-/*
- * Draws the bytes to the next sample, exponentially distributed: each byte is
- * as likely as any other to be a sample, whatever came before. It needs
- * comparisons only (von Neumann, Various techniques used in connection with
- * random digits, 1951): of a falling run of uniform numbers the first is the
- * fraction if the run's length is odd; otherwise 1 is added and the next run
- * decides.
- */
 static uint64_t draw_distance(struct mts_thread *s) {
-    for (uint64_t whole = 0;; whole++) {
-        uint64_t first = random_of(s), last = first, length = 1;
-        for (uint64_t next; (next = random_of(s)) < last; last = next)
-            length++;
-        if (length & 1)
-            return (
-                uint64_t)(((unsigned __int128)whole * mts_settings.mean) +
-                          ((unsigned __int128)first * mts_settings.mean >> 64));
-    }
+    return tcm_random_distance(&s->random, mts_settings.mean);
 }
 
 /* Counts SIZE bytes towards the next sample. True: the allocation is not a
