@@ -99,12 +99,13 @@ for mode in none real; do
     between "$mode, a thread that spins: as often as time passed" \
         "$(value rounds)" $(($(recorded_ms) / 20 - 10)) \
         $(($(recorded_ms) / 20 + 30))
-    is "$mode, a thread that spins: nobody is late" \
-        "$(json j clock_stragglers)" 0
+    # Where processors are busy a thread may be late, or be taken up again.
+    between "$mode, a thread that spins: hardly ever late" \
+        "$(json j clock_stragglers)" 0 2
     spins $mode poll
-    is "$mode, a thread that polls for ever is given up once" \
-        "$(json j clock_stragglers)" 1
-    at_least "$mode, a thread that polls for ever moves the clock little" 110 \
+    between "$mode, a thread that polls for ever is given up" \
+        "$(json j clock_stragglers)" 1 3
+    at_least "$mode, a thread that polls for ever moves the clock little" 330 \
         $(($(json j clock_call_ns) / 1000000))
 done
 
