@@ -499,7 +499,8 @@ if [ -n "${main:-}" ]; then
         # shellcheck disable=SC2086
         quietly distcheck.log env XZ_OPT=-1 make -j"$(jobs)" distcheck \
             DISTCHECK_CONFIGURE_FLAGS="--enable-trace-compression CFLAGS=-O0" \
-            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' check_LIBRARIES= \
+            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' \
+                check_LIBRARIES='libtcmtest.a libfuzz.a' \
                 check_PROGRAMS='$(programs_of $dist_tests)'"
     fi
     count "make distcheck" $?
