@@ -137,14 +137,14 @@ static bool run_trim_to_system_pages(struct tcm_span *run) {
     }
     if (head != NULL) {
         head->range = run->range;
-        head->state = TCM_SPAN_FREE;
+        tcm_store_relaxed(&head->state, (uint8_t)TCM_SPAN_FREE);
         head->start = run->start;
         head->pages = (start - run->start) >> TCM_PAGE_SHIFT;
         tcm_run_insert(head);
     }
     if (tail != NULL) {
         tail->range = run->range;
-        tail->state = TCM_SPAN_FREE;
+        tcm_store_relaxed(&tail->state, (uint8_t)TCM_SPAN_FREE);
         tail->start = end;
         tail->pages = (tcm_span_end(run) - end) >> TCM_PAGE_SHIFT;
         tcm_run_insert(tail);
@@ -167,7 +167,7 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
     if (lower == NULL)
         return;
     lower->range = run->range;
-    lower->state = TCM_SPAN_FREE;
+    tcm_store_relaxed(&lower->state, (uint8_t)TCM_SPAN_FREE);
     lower->start = run->start;
     lower->pages = (cut - run->start) >> TCM_PAGE_SHIFT;
     run->start = cut;
@@ -187,7 +187,7 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
     }
     TCM_ASSERT(run->start % heap->system_page == 0);
     TCM_ASSERT(tcm_span_bytes(run) % heap->system_page == 0);
-    run->state = TCM_SPAN_BUSY;
+    tcm_store_relaxed(&run->state, (uint8_t)TCM_SPAN_BUSY);
     tcm_run_map_ends(run, run);
     size_t pages_back = run->pages;
     tcm_dlist_push_front(&heap->busy, &run->link);

@@ -53,7 +53,7 @@ struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
 
 void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span) {
     struct tcm_pool *pool = pool_of(pools, span->bit_words);
-    span->state = TCM_SPAN_NONE;
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_NONE);
     span->pages = 0;
     tcm_pool_put(pool, span);
 }
@@ -323,7 +323,9 @@ static void remove_for_merge(struct tcm_span *run, unsigned state) {
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     struct tcm_span_pools *records = &tcm_page_shard_of(run)->records;
     tcm_run_map_ends(run, NULL);
-    run->state = (uint8_t)state;
+    /* joins_neighbour and copy_bits (heap_memory.c) read it without this
+       lock. */
+    tcm_store_relaxed(&run->state, (uint8_t)state);
     struct tcm_span *before = tcm_run_preceding(run);
     while (joins_neighbour(before, state)) {
         TCM_ASSERT(before->range == run->range);
@@ -436,10 +438,10 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
     span->range = run->range;
     span->start = run->start + (offset << TCM_PAGE_SHIFT);
     span->pages = pages;
-    span->state = (uint8_t)state;
+    tcm_store_relaxed(&span->state, (uint8_t)state);
     if (offset != 0 && rest != 0) {
         tail->range = run->range;
-        tail->state = run->state;
+        tcm_store_relaxed(&tail->state, run->state);
         tail->start = tcm_span_end(span);
         tail->pages = rest;
         tcm_run_insert(tail);
@@ -497,7 +499,7 @@ static struct tcm_span *absorb_part(struct tcm_span *run, struct tcm_span *part,
     tcm_run_remove(part);
     if (rest != NULL) {
         rest->range = part->range;
-        rest->state = TCM_SPAN_RELEASED;
+        tcm_store_relaxed(&rest->state, (uint8_t)TCM_SPAN_RELEASED);
         rest->pages = part->pages - pages;
         rest->start = part->start;
         if (above)

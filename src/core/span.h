@@ -63,7 +63,8 @@ struct tcm_span {
         uint64_t *words; /* SMALL: table of object words, or NULL */
     };
     uint32_t range;     /* index of its address range */
-    uint8_t state;      /* enum tcm_span_state */
+    uint8_t state;      /* enum tcm_span_state; read without a lock, so each
+                           store behind the first one is atomic */
     uint8_t size_class; /* SMALL: size class; else 0 */
     uint8_t bit_words;  /* of free_bits, at least 1 */
     uint8_t first_word; /* words of free_bits below are 0 */

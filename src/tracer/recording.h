@@ -125,9 +125,10 @@ struct mtr_control {
 };
 extern struct mtr_control *mtr_control;
 
-/* True before mtr_init. */
+/* True before mtr_init. The acquire pairs with the store that publishes the
+   words of a recorder. */
 static inline bool mtr_is_early(void) {
-    return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) != 0;
+    return tcm_load_relaxed(&tcm_load_acquire(&mtr_control)->early) != 0;
 }
 
 /*
