@@ -483,13 +483,9 @@ static bool check_contestants(struct request *o) {
    gate fails. */
 static bool check_program_status(const struct request *o) {
     const char *name = o->operand[0];
-    int status = o->recorded.status;
-    struct tool_child_end end = {.status = status};
     char how[120];
-    if (o->recorded.ended_by_user ||
-        (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    if (!compare_recorded_has_failed(&o->recorded, how, sizeof(how)))
         return true;
-    tool_child_end_text(&end, how, sizeof(how));
     if (!o->is_gate) {
         tool_warn("%s: %s; what it did until then is compared", name, how);
         return true;

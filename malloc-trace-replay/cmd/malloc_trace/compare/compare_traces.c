@@ -390,6 +390,16 @@ static void note_linked(const struct comparison *c, const char *allocator,
             tool_name(), tool_text_shown(command), allocator, allocator);
 }
 
+bool compare_recorded_has_failed(const struct compare_recorded *r, char *how,
+                                 size_t size) {
+    struct tool_child_end end = {.status = r->status};
+    if (r->ended_by_user ||
+        (WIFEXITED(r->status) && WEXITSTATUS(r->status) == 0))
+        return false;
+    tool_child_end_text(&end, how, size);
+    return true;
+}
+
 bool compare_traces_record(struct comparison *c, char **command,
                            const char *folder, const char *sorted, int out,
                            bool all_processes, struct compare_recorded *r) {

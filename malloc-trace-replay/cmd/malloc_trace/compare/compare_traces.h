@@ -33,6 +33,11 @@ struct compare_recorded {
     bool ended_by_user; /* by a signal that this process got */
 };
 
+/* Tells whether the command failed by itself. How it ended goes to HOW, of SIZE
+   bytes, then. */
+bool compare_recorded_has_failed(const struct compare_recorded *r, char *how,
+                                 size_t size);
+
 /*
  * Records COMMAND, which has this process's descriptors, but OUT for standard
  * output. Adds the trace of the process with the most events, or with

@@ -45,7 +45,6 @@ struct memory_request {
     int operands;
     bool is_command;
     char folder[PATH_MAX]; /* "": not made */
-    struct compare_recorded recorded;
 };
 
 /* --- The command line ----------------------------------------------------- */
@@ -287,6 +286,8 @@ static bool choose_allocators(struct memory_request *o) {
 /* A command that failed is warned of: its status does not become this
    program's. */
 static bool record_command(struct memory_request *o) {
+    struct compare_recorded recorded;
+    char how[120];
     const char *sites = o->sites != NULL ? o->sites : "stack:64";
     if (setenv("TCMALLOC_TRACE_SITES", sites, o->sites != NULL) != 0) {
         tool_error("out of memory");
@@ -295,17 +296,11 @@ static bool record_command(struct memory_request *o) {
     if (!compare_traces_record(&o->base, o->operand, o->folder, o->folder,
                                stdout_is_taken(o) ? STDERR_FILENO
                                                   : STDOUT_FILENO,
-                               false, &o->recorded))
+                               false, &recorded))
         return false;
-    int status = o->recorded.status;
-    if (!o->recorded.ended_by_user &&
-        !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        struct tool_child_end end = {.status = status};
-        char how[120];
-        tool_child_end_text(&end, how, sizeof(how));
+    if (compare_recorded_has_failed(&recorded, how, sizeof(how)))
         tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
                   how);
-    }
     return true;
 }
 

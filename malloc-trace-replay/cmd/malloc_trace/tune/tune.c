@@ -332,20 +332,15 @@ static bool check_allocators(struct tune_request *o) {
 /* A command that failed is warned of: its status does not become this
    program's. */
 static bool record_command(struct tune_request *o) {
+    char how[120];
     int out = o->json != NULL && tool_file_is_stdout(o->json) ? STDERR_FILENO
                                                               : STDOUT_FILENO;
     if (!compare_traces_record(&o->runs.base, o->operand, o->folder, o->folder,
                                out, o->all_processes, &o->recorded))
         return false;
-    int status = o->recorded.status;
-    if (!o->recorded.ended_by_user &&
-        !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        struct tool_child_end end = {.status = status};
-        char how[120];
-        tool_child_end_text(&end, how, sizeof(how));
+    if (compare_recorded_has_failed(&o->recorded, how, sizeof(how)))
         tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
                   how);
-    }
     return true;
 }
 
