@@ -76,12 +76,8 @@ def text_file(work, lines):
     return path
 
 
-def found(name):
-    return shutil.which(name)
-
-
 def lua_job(work, scale):
-    lua = found("lua5.4") or found("lua")
+    lua = shutil.which("lua5.4") or shutil.which("lua")
     path = os.path.join(work, "trees.lua")
     with open(path, "w") as f:
         f.write(LUA)
@@ -89,7 +85,7 @@ def lua_job(work, scale):
 
 
 def awk_job(work, scale):
-    awk = found("gawk")
+    awk = shutil.which("gawk")
     return awk and [awk, """{ for (i = 1; i <= NF; i++) { n[$i]++;
         l[length($i)] = substr(l[length($i)] $i, 1, 200) } }
         END { for (w in n) s += n[w]; print s }""",
@@ -101,22 +97,25 @@ def jq_job(work, scale):
     with open(path, "w") as f:
         json.dump([{"id": i, "name": "n%d" % i, "tags": ["a", "b%d" % (i % 9)]}
                    for i in range(jobs.times(scale, 60000))], f)
-    return found("jq") and ["jq", "group_by(.tags[1]) | map(length)", path], {}
+    jq = shutil.which("jq")
+    return jq and [jq, "group_by(.tags[1]) | map(length)", path], {}
 
 
 def zstd_job(work, scale):
-    return found("zstd") and ["zstd", "-q", "-f", "-T2", "-9", "-o",
-                              os.path.join(work, "out.zst"),
-                              text_file(work, jobs.times(scale, 1600000))], {}
+    zstd = shutil.which("zstd")
+    return zstd and [zstd, "-q", "-f", "-T2", "-9", "-o",
+                     os.path.join(work, "out.zst"),
+                     text_file(work, jobs.times(scale, 1600000))], {}
 
 
 def xz_job(work, scale):
-    return found("xz") and ["xz", "-k", "-f", "-T2", "-1", "--block-size=1MiB",
-                            text_file(work, jobs.times(scale, 400000))], {}
+    xz = shutil.which("xz")
+    return xz and [xz, "-k", "-f", "-T2", "-1", "--block-size=1MiB",
+                   text_file(work, jobs.times(scale, 400000))], {}
 
 
 def git_job(work, _scale):
-    if not found("git"):
+    if not shutil.which("git"):
         return None, {}
     subprocess.run(["sh", "-c", GIT, "sh", work], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -125,7 +124,7 @@ def git_job(work, _scale):
 
 
 def map_job(work, scale):
-    compiler = found("g++")
+    compiler = shutil.which("g++")
     program = os.path.join(work, "big_map")
     if not compiler:
         return None, {}

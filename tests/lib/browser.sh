@@ -28,6 +28,22 @@ browse() {
         >"$out" 2>"$err"
 }
 
+# narrow_page NAME: NAME.html on a screen of 380 pixels.
+narrow_page() {
+    "$python" "$test_lib/page.py" "$1.html" "$1.f.html"
+    browse "$1.f.html" --dump-dom
+    is "$1: nothing is wider than 380 pixels" \
+        "$(grep -o 'data-wide="[^"]*"' "$out")" 'data-wide="0 "'
+    result "$1: no message of the script" "$(grep -c 'INFO:CONSOLE' "$err")"
+}
+
+# draw_page NAME SCHEME: NAME.html, light (0) or dark (1), to NAME.SCHEME.png.
+draw_page() {
+    browse "$1.html" --window-size=1600,1200 \
+        --blink-settings=preferredColorScheme="$2" \
+        --screenshot="$work/$1.$2.png"
+}
+
 # browsed_text: the text of the page that `browse URL --dump-dom` left, a line
 # for each element that has some.
 browsed_text() {

@@ -42,16 +42,9 @@ if [ -z "$browser" ]; then
     skip "in a browser" "$why_no_browser"
 else
     for page in c m; do
-        "$python" "$test_lib/page.py" $page.html $page.f.html
-        browse $page.f.html --dump-dom
-        is "$page: nothing is wider than 380 pixels" \
-            "$(grep -o 'data-wide="[^"]*"' "$out")" 'data-wide="0 "'
-        result "$page: no message of the script" \
-            "$(grep -c 'INFO:CONSOLE' "$err")"
+        narrow_page $page
         for scheme in 0 1; do
-            browse $page.html --window-size=1600,1200 \
-                --blink-settings=preferredColorScheme=$scheme \
-                --screenshot="$work/$page.$scheme.png"
+            draw_page $page $scheme
             [ -s "$work/$page.$scheme.png" ]
             result "$page: is drawn, scheme $scheme" $?
         done

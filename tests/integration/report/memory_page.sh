@@ -38,17 +38,9 @@ if [ -z "$browser" ]; then
     skip "in a browser" "$why_no_browser"
 else
     for name in real terabyte scattered odd; do
-        "$python" "$test_lib/page.py" $name.html $name.f.html
-        browse $name.f.html --dump-dom
-        is "$name: nothing is wider than 380 pixels" \
-            "$(grep -o 'data-wide="[^"]*"' "$out")" 'data-wide="0 "'
-        result "$name: no message of the script" \
-            "$(grep -c 'INFO:CONSOLE' "$err")"
-        for scheme in 0 1; do
-            browse $name.html --window-size=1600,1200 \
-                --blink-settings=preferredColorScheme=$scheme \
-                --screenshot="$work/$name.$scheme.png"
-        done
+        narrow_page $name
+        draw_page $name 0
+        draw_page $name 1
         [ -s $name.0.png ] && [ -s $name.1.png ] &&
             ! cmp -s $name.0.png $name.1.png
         result "$name: is drawn in the light and in the dark" $?
