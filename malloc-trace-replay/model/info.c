@@ -366,6 +366,7 @@ static bool raw_see_item(struct info_file *f, const struct mtf_item *item) {
         return true;
     case MTF_ITEM_FOOTER:
         f->segments[MTF_SEGMENT_FOOTER]++;
+        f->last_ns = tcm_max_u64(f->last_ns, item->time_lo);
         return true;
     case MTF_ITEM_PRESENT:
         f->segments[MTF_SEGMENT_PRESENT]++;

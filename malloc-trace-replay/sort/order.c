@@ -683,9 +683,13 @@ void order_barrier(struct order *o, uint64_t time_ns) {
     put_samples(o, raise_horizon(o));
 }
 
-void order_finish(struct order *o) {
+void order_finish(struct order *o, uint64_t end_ns) {
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers = UINT64_MAX;
     write_all(o);
     put_samples(o, UINT64_MAX);
+    if (o->last_ns == 0)
+        return;
+    put_time(o, end_ns);
+    o->last_ns = tcm_max_u64(o->last_ns, end_ns);
 }

@@ -87,7 +87,8 @@ struct order {
 
     struct order_sample *samples, **samples_end; /* not yet written */
 
-    uint64_t first_ns, last_ns;    /* of all intervals */
+    uint64_t first_ns, last_ns; /* of all intervals, and of the recording's end;
+                                   last_ns is 0 before the first event */
     struct order_widths intervals; /* widths of the events' intervals */
     /* For each event: by how much one of another thread that is written before
        it may have happened after it. */
@@ -112,8 +113,9 @@ void order_sample(struct order *o, uint64_t time_ns, const void *data,
                   size_t length);
 /* Writes all events that a barrier with the time TIME_NS permits. */
 void order_barrier(struct order *o, uint64_t time_ns);
-/* Writes the rest, at the end of the input. */
-void order_finish(struct order *o);
+/* Writes the rest, at the end of the input. The recording ended at END_NS, 0:
+   unknown. */
+void order_finish(struct order *o, uint64_t end_ns);
 
 /* Returns the width in ns that PERCENT of the events do not exceed, to 1/16. */
 uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent);

@@ -23,6 +23,9 @@ struct sorter {
     bool have_header;
     struct mtf_raw_header header; /* of the raw trace, if have_header */
     const char *problem;
+    /* The recording went on until then at least: a program that rests at its
+       end has no event that tells so. */
+    uint64_t end_ns;
     struct mtf_proc_writer writer;
 };
 
@@ -325,7 +328,11 @@ static bool take_item(struct sorter *s, const struct mtf_item *item) {
             order_add(&s->order, t);
         break;
     case MTF_ITEM_BARRIER:
+        s->end_ns = tcm_max_u64(s->end_ns, item->time_lo);
         order_barrier(&s->order, item->time_lo);
+        break;
+    case MTF_ITEM_FOOTER:
+        s->end_ns = tcm_max_u64(s->end_ns, item->time_lo);
         break;
     case MTF_ITEM_SAMPLE:
         order_sample(&s->order, item->time_lo, item->data, item->length);
@@ -365,7 +372,7 @@ enum sorter_step sorter_step(struct sorter *s) {
     /* The place of events behind a growing trace's last barrier is not known
        yet. */
     if (!tool_raw_is_growing(s->raw))
-        order_finish(&s->order);
+        order_finish(&s->order, s->end_ns);
     emit_site_defs(&s->emit);
     return good_so_far(s) ? SORTER_END : SORTER_FAILED;
 }

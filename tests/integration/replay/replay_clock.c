@@ -191,7 +191,6 @@ int main(void) {
         print_resident("idle", (int)((now.tv_sec - from.tv_sec) * 1000 +
                                      (now.tv_nsec - from.tv_nsec) / 1000000));
     }
-    free(malloc(10));
     return 0;
 }
 

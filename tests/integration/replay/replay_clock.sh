@@ -170,6 +170,8 @@ if [ -z "$(LD_PRELOAD=$jemalloc true 2>&1)" ]; then
             --timeline tl.csv --timeline-step=10ms --json j decay.lz4 \
             >"$out" 2>"$err"
         is "jemalloc, threads $threads: exit status" $? 0
+        at_least "jemalloc, threads $threads: recorded time has the rest at the end" \
+            "$(recorded_ms)" 2400
         # Where processors are busy the program may be late.
         for try in 1 2 3 4 5 6 7 8; do
             LD_PRELOAD=$jemalloc MALLOC_CONF=$conf ./decay >decay.own
