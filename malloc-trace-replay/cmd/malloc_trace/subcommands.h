@@ -7,6 +7,8 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_SUBCOMMANDS_H
 #define TOOL_CMD_MALLOC_TRACE_SUBCOMMANDS_H
 
+#include <stdbool.h>
+
 int cmd_compare(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
@@ -20,9 +22,23 @@ int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 
-/* For other subcommands that record COMMAND: prints the line of `record` about
-   a Python whose objects are not recorded, if it is one. Returns the allocator
-   whose library its file names, as compare names it; NULL: none. */
-const char *record_program_note(const char *command);
+/* --- For subcommands that record a COMMAND -------------------------------- */
+
+/* Facts from the file of a COMMAND's program. */
+struct record_facts {
+    /* Allocator whose library it names, as compare calls it; NULL: none. */
+    const char *allocator;
+    /* Mode of call sites: lines for interpreters, else stacks. */
+    const char *sites;
+    /* A free-threaded Python, which does not start with PYTHONMALLOC=malloc. */
+    bool needs_mimalloc;
+};
+
+struct record_facts record_program_facts(const char *command);
+
+/* Prints the line of `record` about objects that the runtime of COMMAND, if it
+   has one, keeps from the trace; nothing where the environment has the setting
+   that the line is about. */
+void record_program_note(const char *command);
 
 #endif

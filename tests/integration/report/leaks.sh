@@ -213,6 +213,20 @@ mkdir site-packages
 echo 'data = [bytearray(n % 300 + 600) for n in range(9000)]' >site-packages/pack.py
 PYTHONPATH=$work/site-packages check "a package that is imported" \
     leaks -- "$python" -c 'import pack'
+# Small blocks are calls of malloc, unless Python would not start then.
+echo '#include <stdio.h>
+#include <stdlib.h>
+void FUNCTION(void) { }
+int main(void) {
+    const char *value = getenv("PYTHONMALLOC");
+    return puts(value != NULL ? value : "unset") < 0;
+}' >setting.c
+for pair in Py_BytesMain:malloc _Py_MergeZeroLocalRefcount:unset; do
+    run $CC -o setting -DFUNCTION="${pair%:*}" setting.c
+    run env -u PYTHONMALLOC "$malloc_trace" leaks -- ./setting
+    is "PYTHONMALLOC beside ${pair%:*}" "$(cat "$out")" "${pair#*:}"
+done
+like "and what is not seen is told" "$err" "leaks: ./setting: .*free-threaded"
 if have perl; then
     cp "$here/report/leaks_program.pl" script.pl
     fails_with "Perl" 4 leaks --json pl.json -- perl script.pl

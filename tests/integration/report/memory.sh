@@ -231,6 +231,15 @@ x = [bytes(n % 9000) for n in range(20000)]
 del x[::2]'
 adds_up "a command"
 is "has sites" "$(get 'd["has_sites"]')" True
+# Lines as record --sites has them, where it reads those of this Python.
+"$malloc_trace" record -q --sites -o py.lz4 -- "$python" -c 'x = bytes(9000)'
+if "$malloc_trace" report --by=line py.lz4 2>&1 | grep -q "<string>:1"; then
+    at_least "the lines of Python that hold memory" "$(get 'sum(
+    r["blocks"] for r in m["peak"]["pinners"]["site"]
+    if "<string>:2" in r["label"])')" 9000
+else
+    skip "the lines of Python that hold memory" "no lines of $python are recorded"
+fi
 
 # --- Wrong command lines --------------------------------------------------------
 

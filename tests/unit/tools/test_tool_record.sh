@@ -249,28 +249,85 @@ if [ "$(id -u)" != 0 ]; then
 fi
 is "nothing was written" "$(find . -name '*.lz4')" ""
 
-# --- Python ---------------------------------------------------------------
-note='small objects of Python come from its own allocator.*PYTHONMALLOC=malloc'
-notes() {
-    env -u PYTHONMALLOC "$@" 2>&1 | grep -c "$note"
+# --- Runtimes -------------------------------------------------------------
+# Programs with the functions by which a runtime is known, under other names.
+# shown CONDITION COMMAND... : the lines about objects that the trace will lack
+shown() {
+    shown_in=$1
+    shift
+    # shellcheck disable=SC2086
+    env -u PYTHONMALLOC -u USE_ZEND_ALLOC $shown_in "$@" 2>&1 >"$out" |
+        grep 'will not be in the trace'
 }
-echo 'int main(void) { return 0; }' >plain.c
-run ${CC:-cc} -o python3.11 plain.c
-ln -s python3.11 snake
-run ${CC:-cc} -o python-config plain.c
-printf '#!/usr/bin/env -S %s/python3.11 -u\n' "$here" >script
+# runtime NAME FUNCTION [FLAG]...
+runtime() {
+    runtime_name=$1
+    echo "void $2(void) { } int main(void) { return 0; }" >"$1.c"
+    shift 2
+    run ${CC:-cc} -o "$runtime_name" "$runtime_name.c" "$@"
+}
+runtime snake Py_BytesMain
+ln -s snake boa
+printf '#!/usr/bin/env -S %s/snake -u\n' "$here" >script
 chmod +x script
-for program in ./python3.11 ./snake ./script; do
-    is "small objects of Python are hidden: $program" \
-        "$(notes "$malloc_trace" record $program)" 1
+for program in ./snake ./boa ./script; do
+    shown X=1 "$malloc_trace" record $program >notes
+    is "objects of Python that are not seen: $program" "$(wc -l <notes)" 1
+    like "are those of pymalloc, but for a setting" notes \
+        "record: $program: .*512 bytes.*pymalloc.*PYTHONMALLOC=malloc makes"
 done
-is "not those of other programs" \
-    "$(notes "$malloc_trace" record ./python-config)" 0
-is "nor with PYTHONMALLOC=malloc" \
-    "$(notes PYTHONMALLOC=malloc "$malloc_trace" record ./snake)" 0
-is "other values hide them" \
-    "$(notes PYTHONMALLOC=pymalloc "$malloc_trace" record ./snake)" 1
-is "--quiet does not say so" "$(notes "$malloc_trace" record -q ./snake)" 0
+is "nothing is said where there is a setting" \
+    "$(shown PYTHONMALLOC=debug "$malloc_trace" record ./snake)" ""
+is "nor with --quiet" "$(shown X=1 "$malloc_trace" record -q ./snake)" ""
+runtime python3.11 plain
+is "a name makes no Python" \
+    "$(shown X=1 "$malloc_trace" record ./python3.11)" ""
+printf '#!/bin/sh\nexit 0\n' >python3 && chmod +x python3
+shown X=1 "$malloc_trace" record ./python3 >notes
+like "but of a script, which starts one of several" notes pymalloc
+# Python 3.13 has mimalloc inside, unused with the lock.
+cat >text.c <<'END'
+const char *volatile text = "mimalloc: warning: ";
+END
+run ${CC:-cc} -o snake13 snake.c text.c
+run "$malloc_trace" record ./snake13
+is "an allocator that Python includes is not warned of" \
+    "$(grep -c 'of its own (' "$err")" 0
+cat >free.c <<'END'
+void _Py_MergeZeroLocalRefcount(void) { }
+void mi_malloc(void) { }
+END
+run ${CC:-cc} -o freed snake.c free.c
+shown X=1 "$malloc_trace" record ./freed >notes
+is "of a free-threaded Python one line tells all" "$(wc -l <notes)" 1
+like "which offers no setting" notes "./freed: .*free-threaded.*mimalloc inside"
+# A launcher without symbols, linked with its library.
+echo 'int Py_BytesMain(int n, char **v) { return n == 0 && v != 0; }' >lib.c
+echo 'int Py_BytesMain(int, char **);
+int main(int n, char **v) { return Py_BytesMain(n, v); }' >launcher.c
+for abi in 3.13 3.13t; do
+    library=libpython$abi.so.1.0
+    run ${CC:-cc} -shared -fPIC -Wl,-soname,$library -o $library lib.c
+    run ${CC:-cc} -s -o "launcher$abi" launcher.c ./$library
+    LD_LIBRARY_PATH=. shown X=1 "$malloc_trace" record "./launcher$abi" \
+        >"notes$abi"
+done
+like "a launcher of Python is known by its library" notes3.13 pymalloc
+like "as is that of a free-threaded one" notes3.13t free-threaded
+runtime elephant _emalloc
+shown X=1 "$malloc_trace" record ./elephant >notes
+like "PHP's values have a setting, too" notes "USE_ZEND_ALLOC=0"
+is "which silences the line" \
+    "$(shown USE_ZEND_ALLOC=0 "$malloc_trace" record ./elephant)" ""
+runtime gem ruby_run_node
+shown X=1 "$malloc_trace" record ./gem >notes
+like "Ruby's objects have none" notes "slots of pages from mmap"
+runtime script_engine _ZN4node5StartEiPPc
+shown X=1 "$malloc_trace" record ./script_engine >notes
+like "of Node native code is seen" notes "V8.*unlike what Node's native"
+runtime cup JLI_Launch
+shown X=1 "$malloc_trace" record ./cup >notes
+like "as it is of Java" notes "virtual machine.*unlike what its native"
 
 # --- Sites ----------------------------------------------------------------
 # shellcheck disable=SC2016

@@ -405,7 +405,8 @@ bool compare_traces_record(struct comparison *c, char **command,
                            bool all_processes, struct compare_recorded *r) {
     struct tool_child_end end;
     struct open_recordings all = {0};
-    note_linked(c, record_program_note(command[0]), command[0]);
+    note_linked(c, record_program_facts(command[0]).allocator, command[0]);
+    record_program_note(command[0]);
     if (!run_recorder(command, folder, out, &end))
         return false;
     *r = (struct compare_recorded){.status = end.status,

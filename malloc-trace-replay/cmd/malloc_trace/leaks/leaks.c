@@ -65,47 +65,10 @@ struct run {
 
 /* --- The command ---------------------------------------------------------- */
 
-/* True if TEXT has the name of an interpreter whose lines are recorded: at its
-   beginning, behind "/" or behind a blank. */
-static bool names_interpreter(const char *text) {
-    static const char *const interpreters[] = {"python", "perl", "ruby"};
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreters); i++) {
-        const char *at = strstr(text, interpreters[i]);
-        if (at != NULL && (at == text || at[-1] == '/' || at[-1] == ' '))
-            return true;
-    }
-    return false;
-}
-
-/* Fills LINE with the first line of the program NAME, looked up in PATH, if
-   that is "#!". False: it is something else. */
-static bool first_line(const char *name, char *line, size_t size) {
-    char file[PATH_MAX];
-    int fd = tool_file_find_command(name, file)
-                 ? open(file, O_RDONLY | O_CLOEXEC)
-                 : -1;
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, line, size - 1);
-    close(fd);
-    line[n < 0 ? 0 : n] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    return strncmp(line, "#!", 2) == 0;
-}
-
-/* Mode of call sites for the program NAME: lines for interpreters. */
-static const char *sites_of(const char *name) {
-    char line[256];
-    if (names_interpreter(tool_file_base(name)) ||
-        (first_line(name, line, sizeof(line)) && names_interpreter(line)))
-        return "lang:64";
-    return "stack:64";
-}
-
-/* Small blocks of Python are calls of malloc only with this setting. */
-static bool set_environment(void *ctx) {
-    (void)ctx;
-    return setenv("PYTHONMALLOC", "malloc", 0) == 0;
+/* Makes small blocks of Python calls of malloc, also where the command starts
+   Python. */
+static bool set_environment(const struct record_facts *facts) {
+    return facts->needs_mimalloc || setenv("PYTHONMALLOC", "malloc", 0) == 0;
 }
 
 /* Sets C->trace to the trace of the last program that the process became by
@@ -154,6 +117,7 @@ static bool record_command(struct command *c) {
     char **all;
     struct tool_child_end end;
     size_t count = 0, n = 0;
+    struct record_facts facts = record_program_facts(c->argv[0]);
     c->status = TOOL_FAILED;
     if (c->file != NULL)
         snprintf(output, sizeof(output), "%s", c->file);
@@ -162,7 +126,7 @@ static bool record_command(struct command *c) {
     else
         open_recordings_pattern(c->folder, output);
     snprintf(sites, sizeof(sites), "--sites=%s",
-             c->sites == NULL ? sites_of(c->argv[0]) : c->sites);
+             c->sites == NULL ? facts.sites : c->sites);
     const char *const words[] = {"malloc-trace", "record", "--quiet", "-o",
                                  output,         sites,    "--"};
     while (c->argv[count] != NULL)
@@ -177,10 +141,10 @@ static bool record_command(struct command *c) {
             break;
     bool good = n == TCM_ARRAY_SIZE(words);
     memcpy(all + n, c->argv, (count + 1) * sizeof(*all));
-    struct tool_child_spec spec = {.argv = all,
-                                   .file = self,
-                                   .prepare = set_environment,
-                                   .signals = TOOL_CHILD_FRONT};
+    struct tool_child_spec spec = {
+        .argv = all, .file = self, .signals = TOOL_CHILD_FRONT};
+    good = good && set_environment(&facts);
+    record_program_note(c->argv[0]);
     good = good && tool_child_run(&spec, 0, &end);
     for (size_t i = 0; i < n; i++)
         free(all[i]);

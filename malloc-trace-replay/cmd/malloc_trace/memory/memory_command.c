@@ -103,7 +103,7 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
          .rare = true,
          .value = "MODE",
          .help = "for COMMAND: record call sites in this MODE of record "
-                 "(stack:64)",
+                 "(lang:64 for Python, Perl and Ruby, else stack:64)",
          .text = &o->sites},
         {.name = "to",
          .value = "FORMAT",
@@ -288,7 +288,8 @@ static bool choose_allocators(struct memory_request *o) {
 static bool record_command(struct memory_request *o) {
     struct compare_recorded recorded;
     char how[120];
-    const char *sites = o->sites != NULL ? o->sites : "stack:64";
+    const char *sites =
+        o->sites != NULL ? o->sites : record_program_facts(o->operand[0]).sites;
     if (setenv("TCMALLOC_TRACE_SITES", sites, o->sites != NULL) != 0) {
         tool_error("out of memory");
         return false;

@@ -29,9 +29,10 @@ struct record_program {
     const char *obstacle, *remedy;
     /* Allocator in the file, and how to do without it; NULL: none was seen. */
     const char *allocator, *allocator_remedy;
-    bool own_malloc; /* the file defines malloc */
-    /* CPython, whose small objects its own allocator serves. */
-    bool hides_objects;
+    bool own_malloc;   /* the file defines malloc */
+    bool has_recorder; /* and that is a recording one */
+    /* Interpreter or virtual machine; NULL: none that is known. */
+    const struct record_runtime *runtime;
 };
 
 /* Fills P for COMMAND, which is looked up like execvp does. LIBRARY: path of
@@ -42,7 +43,8 @@ void record_program_examine(struct record_program *p, const char *command,
 /* Prints the obstacle as an error. */
 void record_program_refuse(const struct record_program *p);
 
-/* Prints what the trace will lack, each in one line. */
+/* Prints what the trace will lack, each in one line: blocks of an allocator of
+   the program's own, and objects of its runtime. */
 void record_program_caution(const struct record_program *p);
 
 /* --- Summary -------------------------------------------------------------- */
@@ -58,6 +60,10 @@ struct record_report *record_report_before(const char *pattern);
 /* Returns the file or folder for which no trace can be made under PATTERN;
    errno tells why. NULL: it can, or that depends on the process. */
 const char *record_report_bad_output(const char *pattern);
+
+/* Tells whether PATTERN has %p, so that each process gets a file, at its first
+   request. */
+bool record_report_per_process(const char *pattern);
 
 /* Prints the summary on stderr, for the PROGRAM that ran. */
 void record_report_after(struct record_report *r,

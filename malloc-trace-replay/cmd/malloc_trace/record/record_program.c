@@ -156,6 +156,91 @@ static bool is_go(const struct file_bytes *f) {
     return false;
 }
 
+/* --- Runtimes ------------------------------------------------------------ */
+
+/*
+ * Runtimes with a heap of their own, and interpreters whose lines the recorder
+ * reads, by a function that their executable defines or calls. The first row
+ * that fits counts.
+ *
+ * CPython (Objects/obmalloc.c): in a free-threaded build mimalloc serves all
+ * objects, and PYTHONMALLOC=malloc is an error at its start. Since 3.13 the
+ * other build has mimalloc in it, too, which PYTHONMALLOC alone turns on.
+ */
+static const struct record_runtime {
+    const char *symbol;    /* begins the function's name */
+    const char *command;   /* of an interpreter with lines, but for its version;
+                            else NULL */
+    const char *variable;  /* whoever sets it has decided: no note; or NULL */
+    const char *allocator; /* in its executable, which NOTE covers; or NULL */
+    const char *note;      /* NULL: its objects are blocks of malloc */
+} runtimes[] = {
+    {"_Py_MergeZeroLocalRefcount", NULL, "PYTHONMALLOC", "mimalloc",
+     "objects of a free-threaded Python come from the mimalloc inside it and "
+     "will not be in the trace; no setting changes that: record a Python that "
+     "has the lock, with PYTHONMALLOC=malloc"},
+    {"Py_BytesMain", "python", "PYTHONMALLOC", "mimalloc",
+     "objects of at most 512 bytes come from Python's own arenas (pymalloc) "
+     "and will not be in the trace; PYTHONMALLOC=malloc makes each a call of "
+     "malloc, which takes more time"},
+    {"perl_run", "perl", NULL, NULL, NULL},
+    {"ruby_run_node", "ruby", NULL, NULL,
+     "Ruby's objects lie in slots of pages from mmap and will not be in the "
+     "trace, unlike what outgrows a slot, such as long strings"},
+    {"_emalloc", NULL, "USE_ZEND_ALLOC", NULL,
+     "PHP's values come from a heap of its own and will not be in the trace; "
+     "USE_ZEND_ALLOC=0 makes each a call of malloc, which takes more time"},
+    {"_ZN4node5Start", NULL, NULL, NULL,
+     "JavaScript's objects come from V8's own heap and will not be in the "
+     "trace, unlike what Node's native code allocates"},
+    {"JLI_Launch", NULL, NULL, NULL,
+     "Java's objects come from the virtual machine's own heap and will not be "
+     "in the trace, unlike what its native code allocates"},
+};
+
+static const struct record_runtime *const free_threaded = &runtimes[0],
+                                          *const python = &runtimes[1];
+
+/* Stores the runtime that the function NAME shows, if P has no earlier one. */
+static void take_runtime(struct record_program *p, const char *name) {
+    const struct record_runtime *end =
+        p->runtime != NULL ? p->runtime : runtimes + TCM_ARRAY_SIZE(runtimes);
+    for (const struct record_runtime *r = runtimes; r < end; r++)
+        if (strncmp(name, r->symbol, strlen(r->symbol)) == 0) {
+            p->runtime = r;
+            return;
+        }
+}
+
+/* Tells whether F names the library of a free-threaded Python, as
+   libpython3.13t.so.1.0. */
+static bool names_free_threaded(const struct file_bytes *f) {
+    static const char name[] = "libpython3.";
+    const char *at = (const char *)f->at, *end = at + f->size;
+    while ((at = memmem(at, (size_t)(end - at), name, sizeof(name) - 1)) !=
+           NULL) {
+        at += sizeof(name) - 1;
+        while (at < end && *at >= '0' && *at <= '9')
+            at++;
+        if (at < end && *at == 't')
+            return true;
+    }
+    return false;
+}
+
+/* Returns the interpreter that a script by the NAME, such as python3.11,
+   starts; NULL: it is none with lines. */
+static const struct record_runtime *runtime_of_name(const char *name) {
+    size_t n = strcspn(name, "0123456789.");
+    for (size_t i = 0; name[n + strspn(name + n, "0123456789.")] == '\0' &&
+                       i < TCM_ARRAY_SIZE(runtimes);
+         i++)
+        if (runtimes[i].command != NULL && strlen(runtimes[i].command) == n &&
+            strncmp(name, runtimes[i].command, n) == 0)
+            return &runtimes[i];
+    return NULL;
+}
+
 /* --- Allocators ---------------------------------------------------------- */
 
 /* Functions of allocators. Calls by a name of their own do not reach a
@@ -198,7 +283,7 @@ static const char *allocator_of_symbol(const char *name, bool defined) {
     return NULL;
 }
 
-/* Stores in P the allocator in the symbol table TABLE of F, whose names are in
+/* Stores in P what the symbol table TABLE of F shows, whose names are in
    STRINGS. */
 static void examine_symbols(struct record_program *p,
                             const struct file_bytes *f, const Elf64_Shdr *table,
@@ -220,12 +305,13 @@ static void examine_symbols(struct record_program *p,
         if (p->allocator == NULL)
             p->allocator = allocator_of_symbol(name, defined);
         p->own_malloc |= defined && strcmp(name, "malloc") == 0;
+        take_runtime(p, name);
     }
 }
 
-/* Stores in P the allocator in the symbols of F, else in its texts. */
-static void find_allocator(struct record_program *p,
-                           const struct file_bytes *f) {
+/* Stores in P what the symbols of F show, and the allocator in its texts if
+   they show none. */
+static void examine_code(struct record_program *p, const struct file_bytes *f) {
     const char *names;
     uint64_t bytes;
     const Elf64_Shdr *s = sections_of(f, &names, &bytes);
@@ -237,6 +323,13 @@ static void find_allocator(struct record_program *p,
     for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_texts); i++)
         if (p->allocator == NULL && holds(f, allocator_texts[i].text))
             p->allocator = allocator_texts[i].allocator;
+    if (p->runtime == python && names_free_threaded(f))
+        p->runtime = free_threaded;
+    if (p->runtime != NULL && p->runtime->allocator != NULL &&
+        p->allocator != NULL &&
+        strcmp(p->runtime->allocator, p->allocator) == 0)
+        p->allocator = NULL;
+    p->has_recorder = p->own_malloc && holds(f, "TCMALLOC_TRACE_OUTPUT");
 }
 
 /* Tells whether F was compiled by rustc: paths of its library stand in
@@ -246,10 +339,13 @@ static bool is_rust(const struct file_bytes *f) {
            holds(f, "library/std/src/");
 }
 
-/* Stores the allocator of F, and how to do without it. */
+/* Names the allocator of F, and how to do without it. */
 static void examine_allocator(struct record_program *p,
                               const struct file_bytes *f) {
-    find_allocator(p, f);
+    if (holds(f, "TCMALLOC_TRACE_OUTPUT")) {
+        p->allocator = NULL;
+        return;
+    }
     if (p->allocator == NULL && is_go(f)) {
         p->allocator = "Go's heap";
         p->allocator_remedy = "use Go's profiler (pprof)";
@@ -333,8 +429,7 @@ static void examine_elf(struct record_program *p, const struct file_bytes *f,
                      "build it for glibc");
     } else {
         p->takes_library = true;
-        if (!holds(f, "TCMALLOC_TRACE_OUTPUT"))
-            examine_allocator(p, f);
+        examine_allocator(p, f);
     }
 }
 
@@ -352,28 +447,6 @@ static void examine_rights(struct record_program *p) {
                      : "its file is setuid or setgid: the loader preloads no "
                        "library, and the recorder ignores the environment",
                  "record a copy of the file, which has no such rights");
-}
-
-/* --- Python -------------------------------------------------------------- */
-
-/* Tells whether NAME is that of CPython: python, python3, python3.11, ... */
-static bool is_python_name(const char *name) {
-    return strncmp(name, "python", 6) == 0 &&
-           name[6 + strspn(name + 6, "0123456789.")] == '\0';
-}
-
-static bool is_python(const char *path) {
-    char real[PATH_MAX];
-    return is_python_name(tool_file_base(path)) ||
-           (realpath(path, real) != NULL &&
-            is_python_name(tool_file_base(real)));
-}
-
-/* Tells whether PYTHONMALLOC makes Python call malloc for each object. */
-static bool python_calls_malloc(void) {
-    const char *value = getenv("PYTHONMALLOC");
-    return value != NULL &&
-           (strcmp(value, "malloc") == 0 || strcmp(value, "malloc_debug") == 0);
 }
 
 /* --- Interface ----------------------------------------------------------- */
@@ -394,10 +467,11 @@ static bool find_program(struct record_program *p, const char *command,
         unload_file(file);
         load_file(file, p->path);
     }
-    /* a script named python3 starts one of several Pythons */
-    p->hides_objects =
-        (is_python(p->path) || is_python_name(tool_file_base(command))) &&
-        !python_calls_malloc();
+    if (file->elf != NULL && file->elf->e_ident[EI_CLASS] == ELFCLASS64)
+        examine_code(p, file);
+    /* a script that is named python3 starts one of several Pythons */
+    if (p->is_script && p->runtime == NULL)
+        p->runtime = runtime_of_name(tool_file_base(command));
     return true;
 }
 
@@ -413,13 +487,13 @@ void record_program_examine(struct record_program *p, const char *command,
     unload_file(&own);
 }
 
-static void note_python(const struct record_program *p) {
-    if (p->hides_objects && !tool_is_quiet())
-        fprintf(stderr,
-                "%s: most small objects of Python come from its own allocator "
-                "and will not be in the trace; PYTHONMALLOC=malloc shows them, "
-                "at some cost in time\n",
-                tool_name());
+static void note_runtime(const struct record_program *p) {
+    const struct record_runtime *r = p->runtime;
+    const char *value =
+        r == NULL || r->variable == NULL ? NULL : getenv(r->variable);
+    if (r != NULL && r->note != NULL && (value == NULL || *value == '\0') &&
+        !tool_is_quiet())
+        fprintf(stderr, "%s: %s: %s\n", tool_name(), p->command, r->note);
 }
 
 /* Allocators' libraries that programs are linked with. */
@@ -430,18 +504,29 @@ static const struct {
                            {"libtcmalloc_minimal.so.4", "gperftools"},
                            {"libmimalloc.so.2", "mimalloc"}};
 
-const char *record_program_note(const char *command) {
+struct record_facts record_program_facts(const char *command) {
     struct record_program p;
     struct file_bytes file;
-    const char *allocator = NULL;
+    struct record_facts facts = {.sites = "stack:64"};
     if (!find_program(&p, command, &file))
-        return NULL;
+        return facts;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_libraries); i++)
         if (holds(&file, allocator_libraries[i].soname))
-            allocator = allocator_libraries[i].allocator;
+            facts.allocator = allocator_libraries[i].allocator;
     unload_file(&file);
-    note_python(&p);
-    return allocator;
+    if (p.runtime != NULL && p.runtime->command != NULL)
+        facts.sites = "lang:64";
+    facts.needs_mimalloc = p.runtime == free_threaded;
+    return facts;
+}
+
+void record_program_note(const char *command) {
+    struct record_program p;
+    struct file_bytes file;
+    if (!find_program(&p, command, &file))
+        return;
+    unload_file(&file);
+    note_runtime(&p);
 }
 
 void record_program_refuse(const struct record_program *p) {
@@ -455,10 +540,10 @@ void record_program_refuse(const struct record_program *p) {
 }
 
 void record_program_caution(const struct record_program *p) {
-    if (p->allocator != NULL)
+    if (p->takes_library && p->allocator != NULL)
         tool_warn("%s has an allocator of its own (%s), whose blocks will not "
                   "be in the trace; %s",
                   p->command, p->allocator, p->allocator_remedy);
     if (p->obstacle == NULL)
-        note_python(p);
+        note_runtime(p);
 }
