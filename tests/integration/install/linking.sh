@@ -95,6 +95,16 @@ recorded() {
 for how in shared static; do
     [ -x $how ] && recorded $how ./$how 21 4
 done
+# record preloads no second recorder into a program that has one.
+if [ -x static ] && [ -x "$malloc_trace" ]; then
+    run "$malloc_trace" record -o one.$suffix ./static
+    is "an archive, by record: runs" "$status" 21
+    is "one trace, and no warning" "$(echo one.*) $(grep -c warning "$err")" \
+        "one.$suffix 0"
+    run "$malloc_trace" record -o 'each.%p' sh -c './static; ./shared; exit 3'
+    is "processes of each kind, by record: run" "$status" 3
+    like "and are recorded" "$err" "record: 3 traces, "
+fi
 
 # ---------------------------------------------------------------------------
 # With what pkg-config says.

@@ -201,7 +201,7 @@ static void record_timer_end(struct tool_child *helper) {
 
 struct run {
     char **command;
-    const char *library;
+    const char *library; /* NULL: none is preloaded */
     const char *pattern;
     /* options; NULL or false: the environment of this process decides */
     struct sites_option sites;
@@ -211,18 +211,26 @@ struct run {
     bool anyway; /* also if the program or the output has an obstacle */
 };
 
-/* Sets the environment of the command, in the child. */
-static bool set_environment(void *ctx) {
-    const struct run *r = ctx;
+static bool preload(const char *library) {
     const char *old = getenv("LD_PRELOAD");
+    if (library == NULL)
+        return true;
     if (old == NULL)
         old = "";
-    size_t length = strlen(r->library) + strlen(old) + 2;
+    size_t length = strlen(library) + strlen(old) + 2;
     char *list = malloc(length);
     if (list == NULL)
         return false;
-    snprintf(list, length, "%s%s%s", r->library, *old != '\0' ? ":" : "", old);
-    bool good = setenv("LD_PRELOAD", list, 1) == 0 &&
+    snprintf(list, length, "%s%s%s", library, *old != '\0' ? ":" : "", old);
+    bool good = setenv("LD_PRELOAD", list, 1) == 0;
+    free(list);
+    return good;
+}
+
+/* Sets the environment of the command, in the child. */
+static bool set_environment(void *ctx) {
+    const struct run *r = ctx;
+    bool good = preload(r->library) &&
                 setenv("TCMALLOC_TRACE_OUTPUT", r->pattern, 1) == 0 &&
                 /* the command begins a recording of its own, also where this
                    program is being recorded */
@@ -237,7 +245,6 @@ static bool set_environment(void *ctx) {
         good = good && setenv("TCMALLOC_TRACE_START", "0", 1) == 0;
     if (r->times.delayed || r->times.ends)
         good = good && setenv("TCMALLOC_TRACE_CONTROL", "1", 1) == 0;
-    free(list);
     return good;
 }
 
@@ -320,7 +327,11 @@ static int record(struct run *r, const char *file) {
         return exit_status;
     if (!tool_preload_link(library, link))
         return TOOL_FAILED;
-    r->library = library;
+    /* A program with a recorder in it would have two, of which the preloaded
+       one gets no calls; other processes need it, if they are recorded. */
+    r->library = program.has_recorder && !record_report_per_process(pattern)
+                     ? NULL
+                     : library;
     r->pattern = pattern;
     struct record_report *report = record_report_before(pattern);
     bool ran = report != NULL && run_command(r, &status, &exit_status);

@@ -398,9 +398,7 @@ static const char *record_why_no_events(const struct record_program *p) {
     return why(p, false, false);
 }
 
-/* Tells whether PATTERN has %p, so that each process gets a file, at its first
-   request. */
-static bool is_per_process(const char *pattern) {
+bool record_report_per_process(const char *pattern) {
     for (const char *p = pattern; *p != '\0'; p++)
         if (*p == '%' && *++p == 'p')
             return true;
@@ -414,7 +412,7 @@ static bool is_per_process(const char *pattern) {
    pattern has %p, or the recorder prints why not. */
 static const char *record_why_no_trace(const struct record_program *p,
                                        const char *pattern) {
-    return why(p, true, is_per_process(pattern));
+    return why(p, true, record_report_per_process(pattern));
 }
 
 /* Stores the folder of the absolute PATTERN. false: it depends on the
