@@ -4,9 +4,9 @@
  *
  * A block stays where it is when the new size fits and is not much smaller
  * (half), or when a large block can grow or shrink in place. A block that grows
- * by a small step and must move gets half more than it had, twice as much from
- * 4 KiB on (a large one a quarter), so that growing in small steps costs linear
- * time.
+ * by a small step beyond its end gets half more than it had, twice as much from
+ * 4 KiB on (a quarter beyond TCM_MAX_SMALL), so that growing in small steps
+ * costs linear time.
  *
  * Moment of the event: after the new block exists, before the old one is given
  * up. A successful realloc ends the old block's token also when nothing moves.
@@ -31,19 +31,29 @@
 
 /* A block that realloc makes longer than this gets pages of its own, even if
    there is a size class for it: such a block can grow in place, and copying
-   this much costs more than a call of the page heap. The bound is higher for a
-   block with room for many small steps, which is seldom copied. */
-#define OWN_PAGES       ((size_t)16 << 10)
-#define OWN_PAGES_ROOMY ((size_t)64 << 10)
+   this much costs more than a call of the page heap. */
+#define OWN_PAGES ((size_t)8 << 10)
 
 /* Ways to resize a block where it is. */
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
+
+/*
+ * Least size for which a large block of BYTES keeps all its pages. It is below
+ * every size that roomy_size() gave the block room for, or the next small step
+ * would take that room away: up to TCM_MAX_SMALL this is half the size before
+ * it was rounded up to pages.
+ */
+static TCM_ALWAYS_INLINE size_t large_least(size_t bytes) {
+    TCM_ASSERT(bytes % TCM_PAGE_SIZE == 0 && bytes != 0);
+    return bytes <= TCM_MAX_SMALL ? (bytes - TCM_PAGE_SIZE) / 2
+                                  : bytes - bytes / 4;
+}
 
 static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
     TCM_ASSERT(info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE);
     if (info->kind == TCM_BLOCK_SMALL)
         return size <= info->size && size >= info->size / 2 ? STAYS : MUST_MOVE;
-    if (size <= info->size && size >= info->size - info->size / 4)
+    if (size <= info->size && size >= large_least(info->size))
         return STAYS;
     if (size > TCM_MAX_REQUEST)
         return MUST_MOVE;
@@ -64,8 +74,8 @@ static size_t roomy_size(size_t old, size_t size) {
     return roomy > TCM_MAX_SMALL ? step : roomy;
 }
 
-static bool wants_own_pages(size_t old, size_t size, size_t roomy) {
-    return size > old && roomy > (roomy == size ? OWN_PAGES : OWN_PAGES_ROOMY);
+static bool wants_own_pages(size_t old, size_t roomy) {
+    return roomy > old && roomy > OWN_PAGES;
 }
 
 static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
@@ -127,7 +137,7 @@ static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
     if (TCM_UNLIKELY(weight != 0))
         to = tcm_block_get_sampled(roomy, 0, size, weight, &shared);
     if (TCM_LIKELY(to.ptr == NULL))
-        to = wants_own_pages(info->size, size, roomy)
+        to = wants_own_pages(info->size, roomy)
                  ? tcm_block_get_pages(roomy, 0, &shared)
                  : tcm_block_get(self, trace, roomy, 0, &shared);
     if (to.ptr == NULL)
@@ -308,7 +318,7 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
         return ptr;
     }
     size_t roomy = roomy_size(old_size, size);
-    if (TCM_UNLIKELY(wants_own_pages(old_size, size, roomy)))
+    if (TCM_UNLIKELY(wants_own_pages(old_size, roomy)))
         return NULL;
     unsigned size_class = tcm_size_class(roomy);
     struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
@@ -331,6 +341,22 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
     return to;
 }
 
+/*
+ * Span of the large block at PTR if the block stays as in_place() has it, and
+ * no listener has to know; else NULL. A buffer with room is resized far more
+ * often than its pages change.
+ */
+static TCM_ALWAYS_INLINE struct tcm_span *large_that_stays(const void *ptr,
+                                                           size_t size) {
+    struct tcm_span *span = tcm_page_span(ptr);
+    if (span == NULL || tcm_load_relaxed(&span->state) != TCM_SPAN_LARGE ||
+        span->start != (uintptr_t)ptr || span->sampled ||
+        tcm_load_relaxed(&tcm_alloc_listeners) != 0)
+        return NULL;
+    size_t bytes = tcm_span_bytes(span);
+    return size <= bytes && size >= large_least(bytes) ? span : NULL;
+}
+
 static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
     unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     if (TCM_UNLIKELY(size_class == 0 || size > TCM_MAX_SMALL))
@@ -349,8 +375,13 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
     struct recorded r = {.t = tcm_self.trace, .call = call};
     uint64_t entry = tcm_page_entry(ptr);
     unsigned size_class = tcm_entry_class(entry);
-    r.word = size_class == 0 ? NULL : tcm_entry_word(entry, ptr);
-    if (TCM_UNLIKELY(r.word == NULL || size > TCM_MAX_SMALL ||
+    if (size_class != 0) {
+        r.word = size <= TCM_MAX_SMALL ? tcm_entry_word(entry, ptr) : NULL;
+    } else {
+        struct tcm_span *span = large_that_stays(ptr, size);
+        r.word = span == NULL ? NULL : &span->word;
+    }
+    if (TCM_UNLIKELY(r.word == NULL ||
                      r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit) ||
                      *r.word < r.t->first_token))
         return NULL;
@@ -363,6 +394,10 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
         if (site <= MTF_SITE_NONE || r.t->pos != pos || tcm_self.trace != r.t)
             return NULL;
         mtr_put_site(r.t, sites, (uint32_t)site);
+    }
+    if (size_class == 0) {
+        tcm_trace_realloc_known(r.t, call, size, r.word, r.word, false);
+        return ptr;
     }
     return realloc_small(ptr, size_class, size, &r);
 }
@@ -383,7 +418,10 @@ static TCM_NOINLINE void *realloc_far(void *ptr, size_t size,
     }
     if (TCM_UNLIKELY(size == 0))
         return realloc_to_zero(ptr, call);
-    if (!tcm_thread_is_plain(&tcm_self)) {
+    if (tcm_thread_is_plain(&tcm_self)) {
+        if (large_that_stays(ptr, size) != NULL)
+            return ptr;
+    } else {
         void *to = realloc_traced(ptr, size, call,
                                   (uintptr_t)__builtin_return_address(0));
         if (TCM_LIKELY(to != NULL))
