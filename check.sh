@@ -401,16 +401,18 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     fi
 fi
 
-step "A build without LZ4, zlib, libzstd, libbz2 and libmicrohttpd, with assertions in the libraries"
+step "A build without optional libraries and newer functions of glibc, with assertions"
 own=$build_root/own
 if built_or_fail debug --disable-trace-compression --without-zlib \
     --without-zstd --without-bz2 --without-microhttpd \
     --enable-debug --enable-gperftools-soname \
     --prefix="$own" --libdir="$own/lib/multiarch" \
+    tcm_cv_newer_libc=no CPPFLAGS="-include $sources/tests/lib/glibc228.h" \
     $werror CFLAGS='-O1 -g'; then
     if [ "$long" = yes ]; then
         tests debug TESTS="$(part_tests) $(all_tests |
-            grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
+            grep -E '^tests/(unit|integration/(process|sites))/.*\.sh$' |
+            tr '\n' ' ')"
     else
         # The others, with the same assertions, ran in the builds above.
         # shellcheck disable=SC2046

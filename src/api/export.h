@@ -35,7 +35,7 @@
 /* Makes NAME the exported function TARGET of the same file as this library
    defines it, whatever TARGET the program has. */
 #define TCM_OWN(name, target)                                                  \
-    static __typeof__(TCM_EXPORT(target)) name                                 \
+    static TCM_LIKE(TCM_EXPORT(target)) __typeof__(TCM_EXPORT(target)) name    \
         __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
 
 /* Makes NAME the function that TARGET is in the program: the loader binds it.

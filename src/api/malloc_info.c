@@ -50,6 +50,13 @@ static uint64_t difference_or_0(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+#if !TCM_HAVE_MALLINFO2
+struct mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd;
+    size_t usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+#endif
+
 /* arena = uordblks + fordblks. Large blocks are not in it: they count as
    mapped. Thread caches count as glibc's fast bins. */
 TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {

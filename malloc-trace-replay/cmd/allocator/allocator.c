@@ -23,7 +23,6 @@
 #include "common/text.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +98,13 @@ enum {
     LARGE = 1 << 20,
 };
 
-typedef struct mallinfo2 (*mallinfo_function)(void);
+/* glibc's struct mallinfo. Modulo 2^32 is enough for a small process: only
+   glibc since 2.33 has mallinfo2. */
+struct info {
+    unsigned arena, ordblks, smblks, hblks, hblkhd;
+    unsigned usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+typedef struct info (*mallinfo_function)(void);
 typedef int (*property_function)(const char *, size_t *);
 typedef int (*mallctl_function)(const char *, void *, size_t *, void *, size_t);
 
@@ -122,7 +127,7 @@ static void counters_find(struct counters *c, const void *base) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     c->mallinfo = NULL;
     if (libc != NULL)
-        FIND(c->mallinfo, dlsym(libc, "mallinfo2"));
+        FIND(c->mallinfo, dlsym(libc, "mallinfo"));
     FIND(c->property,
          tool_symbol_find(base, "MallocExtension_GetNumericProperty"));
     FIND(c->mallctl, tool_symbol_find(base, "mallctl"));
@@ -131,8 +136,8 @@ static void counters_find(struct counters *c, const void *base) {
 static uint64_t c_library_bytes(const struct counters *c) {
     if (c->mallinfo == NULL)
         return 0;
-    struct mallinfo2 m = c->mallinfo();
-    return m.uordblks + m.hblkhd;
+    struct info m = c->mallinfo();
+    return (uint64_t)m.uordblks + m.hblkhd;
 }
 
 static bool own_bytes(const struct counters *c, uint64_t *bytes) {

@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#if TCM_HAVE__DL_FIND_OBJECT
 /* Weak: the library may run with an older C library than it was built with. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 /* A variable of the loader, also of one that was started as the program. A

@@ -30,7 +30,8 @@ static bool find_function(const struct tcm_elf_symbols *s, const char *name,
 /* Finds all functions in S: libc.so.6 or, before glibc 2.34, libpthread.so.0.
  */
 static bool find_functions(const struct tcm_elf_symbols *s) {
-    (void)find_function(s, "__nptl_nthreads", &tcm_libc.thread_count);
+    if (TCM_NEWER_LIBC)
+        (void)find_function(s, "__nptl_nthreads", &tcm_libc.thread_count);
     return find_function(s, "pthread_create", &tcm_libc.create) &&
            find_function(s, "pthread_join", &tcm_libc.join) &&
            find_function(s, "pthread_attr_init", &tcm_libc.attr_init) &&
@@ -74,7 +75,8 @@ static void find_next(const char *name, void *found) {
 }
 
 void tcm_libc_find_by_loader(void) {
-    tcm_libc.thread_count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+    if (TCM_NEWER_LIBC)
+        tcm_libc.thread_count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
     /* Where the C library is another one, or a sanitizer is in front of it,
        theirs are the next functions. */
     find_next("pthread_create", &tcm_libc.create);
@@ -85,7 +87,7 @@ void tcm_libc_find_by_loader(void) {
     (void)dlerror();
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+#if TCM_HAVE_STRERRORDESC_NP
 const char *tcm_libc_error_text(int error) {
     return strerrordesc_np(error);
 }

@@ -83,8 +83,8 @@ static bool is_over_at_first(bool at_once) {
 /* Calls that allocate may fill a quarter of the buffer: the rest is for frees
    of what they allocated, which come without any of them. */
 bool mtr_early_must_end(bool at_once) {
-    bool makes_threads =
-        &__libc_single_threaded != NULL && !__libc_single_threaded;
+    bool makes_threads = TCM_NEWER_LIBC && &__libc_single_threaded != NULL &&
+                         !__libc_single_threaded;
     if (early_is_forked)
         return true;
     if (tcm_load_relaxed(&early_owner) == 0)

@@ -45,7 +45,7 @@ static bool adds_up(const char *when) {
             get("tcmalloc.thread_cache_free_bytes");
     good &=
         get("tcmalloc.large_bytes") <= get("generic.current_allocated_bytes");
-    struct mallinfo2 m = mallinfo2();
+    struct mallinfo2 m = CALL(mallinfo2)();
     good &= m.arena == m.uordblks + m.fordblks;
     good &= m.arena + m.hblkhd == committed;
     good &= m.uordblks + m.hblkhd == get("generic.current_allocated_bytes") +
@@ -416,7 +416,7 @@ static void test_while_busy(void) {
         CALL(MallocExtension_MallocMemoryStats)(&blocks, &total, histogram);
         good &=
             get("generic.current_allocated_bytes") <= get("generic.heap_size");
-        good &= mallinfo2().uordblks < (size_t)1 << 30;
+        good &= CALL(mallinfo2)().uordblks < (size_t)1 << 30;
         if (i % 8 == 0)
             CALL(MallocExtension_ReleaseFreeMemory)();
     }

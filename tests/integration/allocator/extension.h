@@ -14,6 +14,14 @@
 #include "gperftools/tcmalloc.h"
 #include "tap.h"
 
+#if !TCM_HAVE_MALLINFO2
+struct mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd;
+    size_t usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo2 mallinfo2(void);
+#endif
+
 #define MIB ((size_t)1 << 20)
 
 static void *find(const char *name) {

@@ -293,7 +293,7 @@ static void test_threads(void) {
 }
 
 static void test_statistics(void) {
-#if __GLIBC_PREREQ(2, 33)
+#if TCM_HAVE_MALLINFO2
     void *(*volatile take)(size_t) = malloc;
     struct mallinfo2 before = mallinfo2();
     void *p = take((size_t)64 << 20);

@@ -132,7 +132,17 @@ unsigned sleep(unsigned seconds) {
 
 /* --- Objects of the C library --------------------------------------------- */
 
-/* Functions of the C library that the ones below replace. */
+/* glibc has these since 2.30. */
+int pthread_cond_clockwait(pthread_cond_t *restrict cond,
+                           pthread_mutex_t *restrict mutex, clockid_t id,
+                           const struct timespec *restrict at);
+int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t id,
+                            const struct timespec *restrict at);
+int sem_clockwait(sem_t *restrict sem, clockid_t id,
+                  const struct timespec *restrict at);
+
+/* Functions of the C library that the ones below replace; those with a clock
+   are NULL if it has none. */
 static struct {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                   void *);
@@ -242,14 +252,20 @@ static int object_wait_real(const struct object_wait *o,
     case COND:
         return libc.cond_timed(o->object, o->mutex, at);
     case COND_CLOCK:
-        return libc.cond_clock(o->object, o->mutex, o->id, at);
+        return libc.cond_clock == NULL
+                   ? EINVAL
+                   : libc.cond_clock(o->object, o->mutex, o->id, at);
     case MUTEX:
         return libc.mutex_timed(o->object, at);
     case MUTEX_CLOCK:
-        return libc.mutex_clock(o->object, o->id, at);
+        return libc.mutex_clock == NULL
+                   ? EINVAL
+                   : libc.mutex_clock(o->object, o->id, at);
     case SEM:
         return libc.sem_timed(o->object, at) == 0 ? 0 : errno;
     default:
+        if (libc.sem_clock == NULL)
+            return EINVAL;
         return libc.sem_clock(o->object, o->id, at) == 0 ? 0 : errno;
     }
 }

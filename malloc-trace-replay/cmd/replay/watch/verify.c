@@ -443,12 +443,30 @@ static void print_faults(const struct replay_verify *v) {
                    "checked");
 }
 
+/* Signals that only a broken allocator causes. */
+static const struct {
+    int number;
+    const char *name;
+} signals[] = {{SIGSEGV, "SEGV"},
+               {SIGBUS, "BUS"},
+               {SIGILL, "ILL"},
+               {SIGFPE, "FPE"},
+               {SIGABRT, "ABRT"}};
+#define SIGNALS (sizeof(signals) / sizeof(*signals))
+
+static const char *signal_name(int sig) {
+    size_t i = 0;
+    while (signals[i].number != sig && i < SIGNALS - 1)
+        i++;
+    return signals[i].name;
+}
+
 static void on_signal(int sig) {
     char text[TEXT_BYTES];
     const struct replay_one_call *c = replay_verify_at;
     int n = snprintf(text, sizeof(text),
                      "replay: the allocator failed with signal %d (%s)%s", sig,
-                     sigabbrev_np(sig), c == NULL ? "" : ", ");
+                     signal_name(sig), c == NULL ? "" : ", ");
     if (c != NULL)
         n += print_call(text + n, sizeof(text) - (size_t)n - 1, c);
     text[n++] = '\n';
@@ -458,15 +476,14 @@ static void on_signal(int sig) {
     _exit(TOOL_ALLOCATOR);
 }
 
-/* Catches signals that only a broken allocator causes: names the current call,
-   and exits with TOOL_ALLOCATOR. */
+/* Catches these signals: names the current call, and exits with
+   TOOL_ALLOCATOR. */
 static void catch_signals(struct replay_verify *v) {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = SA_RESETHAND | SA_NODEFER};
     signal_verify = v;
-    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-        sigaction(signals[i], &action, NULL);
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(signals[i].number, &action, NULL);
 }
 
 /* --- The observer --------------------------------------------------------- */

@@ -1,0 +1,30 @@
+# TCM_LIBC: names of glibc that it has since 2.28, the oldest version to build
+# with; other C libraries may be without them as well. The sources see
+# TCM_HAVE_NAME as 0 or 1.
+#
+# tcm_cv_newer_libc=no also hides the names that are looked for at run time,
+# since a library may run with a newer C library than it was built with: the
+# build of the tests has fallbacks alone.
+
+# TCM_LIBC_NAME(NAME, HEADER)
+AC_DEFUN([TCM_LIBC_NAME], [
+  AC_CACHE_CHECK([whether $2 declares $1], [tcm_cv_libc_$1], [
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <$2>]], [[(void)&$1;]])],
+      [tcm_cv_libc_$1=yes], [tcm_cv_libc_$1=no])
+  ])
+  AS_IF([test "x$tcm_cv_libc_$1" = xyes], [tcm_define=1], [tcm_define=0])
+  TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_HAVE_[]m4_toupper([$1])=$tcm_define"
+])
+
+AC_DEFUN([TCM_LIBC], [
+  TCM_LIBC_CPPFLAGS=
+  TCM_LIBC_NAME([_dl_find_object], [dlfcn.h])
+  TCM_LIBC_NAME([mallinfo2], [malloc.h])
+  TCM_LIBC_NAME([strerrordesc_np], [string.h])
+  AC_CACHE_CHECK([whether a newer C library is made use of],
+    [tcm_cv_newer_libc], [tcm_cv_newer_libc=yes])
+  AS_IF([test "x$tcm_cv_newer_libc" = xyes],
+        [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_NEWER_LIBC=1"],
+        [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_NEWER_LIBC=0"])
+  AC_SUBST([TCM_LIBC_CPPFLAGS])
+])
