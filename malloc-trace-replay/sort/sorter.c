@@ -32,7 +32,7 @@ struct sorter {
 /* --- The account ---------------------------------------------------------- */
 
 /* Own accounts and those of the recorder's footer. */
-#define ACCOUNT_VALUES_MAX (MTF_PROC_ACCOUNT_LIMIT + MTF_ACCOUNT_LIMIT)
+#define ACCOUNT_VALUES_MAX ((size_t)MTF_PROC_ACCOUNT_LIMIT + MTF_ACCOUNT_LIMIT)
 
 /* Prints a notice of the recorder on stderr. */
 static void account_notice(const struct mtf_item *item) {

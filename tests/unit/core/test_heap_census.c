@@ -67,10 +67,12 @@ static void test_blocks(struct tcm_thread_cache *cache) {
                !tcm_census_is_block(&now) && !tcm_census_is_block(NULL),
            "an address inside, on the stack, or NULL is none");
     uint64_t sum = 0;
-    tcm_page_span(larger)->word = 7;
+    struct tcm_span *span = tcm_page_span(larger);
+    TCM_CHECK(span != NULL);
+    span->word = 7;
     tcm_census_large(add_large, &sum);
     tap_is_u64(sum, (4 << 20) + 7, "large blocks with their words");
-    tcm_page_span(larger)->word = 0;
+    span->word = 0;
     struct tcm_run_figures free, released;
     tcm_census_runs(&free, &released);
     uint64_t runs = free.runs;

@@ -286,7 +286,9 @@ static void test_border(void) {
                 span->pages;
         }
     }
-    tap_ok(span_at(0, 0)->pages == PAGES && span_at(1, 0)->pages == PAGES &&
+    struct tcm_span *whole[] = {span_at(0, 0), span_at(1, 0)};
+    TCM_CHECK(whole[0] != NULL && whole[1] != NULL);
+    tap_ok(whole[0]->pages == PAGES && whole[1]->pages == PAGES &&
                HEAP->free_pages == 0,
            "all of one state is one run a range");
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(lengths); i++) {

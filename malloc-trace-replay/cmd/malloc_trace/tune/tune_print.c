@@ -243,7 +243,8 @@ static void print_lines(const struct tune_outcome *o, FILE *out) {
     FILE *f = open_memstream(&text, &size);
     if (f == NULL)
         return;
-    bool any = put_malloc_conf(o, p, f) | put_calls(o, p, f);
+    bool any = put_malloc_conf(o, p, f);
+    any |= put_calls(o, p, f);
     if (fclose(f) == 0 && any)
         fprintf(out, "\nor in a program in C that is linked with it:\n\n%s",
                 text);
