@@ -111,7 +111,7 @@ static inline void sorted_decode(struct sorted *out) {
 /* Ends it; the operations are not decoded. */
 static inline void sorter_close(struct sorter *s) {
     struct sorted *out = s->out;
-    order_finish(&s->order);
+    order_finish(&s->order, 0);
     if (!mtf_proc_writer_end(&s->writer, NULL, 0) || s->order.failed ||
         s->demux.failed)
         tap_bail("the sorter failed");
