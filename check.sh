@@ -219,6 +219,71 @@ fuzz_importers() {
     done
 }
 
+# aarch64_lz4 FOLDER: unpacks liblz4 for aarch64 there, as apt-get has it, which
+# changes nothing of the system.
+aarch64_lz4() (
+    set -e
+    rm -rf "$1"
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
+    cd "$1"
+    for action in update "download liblz4-dev liblz4-1"; do
+        # shellcheck disable=SC2086
+        apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+            -o APT::Sandbox::User= -o Dir::State::status=/dev/null \
+            -o "Dir::State::lists=$1/lists" -o "Dir::Cache=$1/cache" $action
+    done
+    for package in *.deb; do
+        dpkg-deb -x "$package" .
+    done
+)
+
+# aarch64_script COMPILER: a compiler whose programs the emulator runs without
+# more options, because they name their loader. (Its -L would put a folder in the
+# place of / where the recorder opens it.) Prints its name.
+aarch64_script() {
+    printf '#!/bin/sh\nexec %s "$@" %s %s\n' "aarch64-linux-gnu-$1" \
+        "-Wl,--dynamic-linker=$arm_libraries/ld-linux-aarch64.so.1" \
+        "-Wl,--disable-new-dtags -Wl,-rpath,$arm_libraries" \
+        >"$build_root/aarch64-$1"
+    chmod +x "$build_root/aarch64-$1"
+    echo "$build_root/aarch64-$1"
+}
+
+# Builds and tests for aarch64, under qemu-user.
+aarch64() {
+    arm_libraries=/usr/aarch64-linux-gnu/lib
+    arm_lz4=$build_root/aarch64-lz4
+    set -- --disable-trace-compression
+    if aarch64_lz4 "$arm_lz4" >"$build_root/aarch64-lz4.log" 2>&1; then
+        arm_place=$arm_lz4/usr/lib/aarch64-linux-gnu
+        set -- --enable-trace-compression "CPPFLAGS=-I$arm_lz4/usr/include" \
+            "CC=aarch64-linux-gnu-gcc -B$arm_place" \
+            "CXX=aarch64-linux-gnu-g++ -B$arm_place"
+    else
+        skip "aarch64 with compression" "apt-get has no liblz4 for it"
+    fi
+    built_or_fail aarch64 --host=aarch64-linux-gnu "$@" || return
+    # Skips tests that need more of the kernel than the emulator has.
+    TCM_EMULATED=qemu
+    export TCM_EMULATED
+    loader="$arm_libraries/ld-linux-aarch64.so.1 --library-path $arm_libraries"
+    tests aarch64 TESTS="$(part_tests)" LOG_COMPILER="qemu-aarch64 $loader"
+    # Scripts run programs of both processors, and the usual build's tools.
+    TCM_EMULATOR=qemu-aarch64 TCM_MACHINE=aarch64
+    TCM_TOOLS=${main:-$built}/malloc-trace-replay
+    OBJDUMP=aarch64-linux-gnu-objdump NM=aarch64-linux-gnu-nm
+    export TCM_EMULATOR TCM_MACHINE TCM_TOOLS OBJDUMP NM
+    tests aarch64-scripts CC="$(aarch64_script gcc)" \
+        CXX="$(aarch64_script g++)" check_PROGRAMS= check_LIBRARIES= \
+        TESTS="tests/integration/sites/stacks.sh \
+            tests/integration/allocator/fast_path.sh"
+    unset TCM_EMULATED TCM_EMULATOR TCM_MACHINE TCM_TOOLS OBJDUMP NM
+    aarch64_pipeline >"$build_root/aarch64.log" 2>&1
+    arm_status=$?
+    [ "$arm_status" -eq 0 ] || tail -n 20 "$build_root/aarch64.log"
+    count "aarch64: record, postprocess, replay" "$arm_status"
+}
+
 # A program of four threads through all of it, under the emulator.
 aarch64_pipeline() (
     set -e
@@ -253,7 +318,9 @@ END
     [ $? -eq 5 ] || exit 1
     set -e
     tools=$built/malloc-trace-replay
-    $emulator "$tools/postprocess" --json app.json app.trace app.processed
+    # shellcheck disable=SC2086
+    qemu-aarch64 $loader "$tools/postprocess" --json app.json app.trace \
+        app.processed
     grep '"complete": true' app.json
     for preload in "" "$built/.libs/libtcmalloc_minimal.so"; do
         # shellcheck disable=SC2086
@@ -443,27 +510,11 @@ if [ "$long" = yes ]; then
     fi
 
     step "aarch64 under qemu-user"
-    # Not -L, which puts a folder in the place of / where the recorder opens it.
-    arm_libraries=/usr/aarch64-linux-gnu/lib
-    loader="$arm_libraries/ld-linux-aarch64.so.1 --library-path $arm_libraries"
-    emulator="qemu-aarch64 $loader"
-    if have aarch64-linux-gnu-gcc && have qemu-aarch64; then
-        if built_or_fail aarch64 --host=aarch64-linux-gnu \
-            --disable-trace-compression; then
-            # Skips tests that need more of the kernel than the emulator
-            # has.
-            TCM_EMULATED=qemu
-            export TCM_EMULATED
-            tests aarch64 TESTS="$(part_tests)" LOG_COMPILER="$emulator"
-            unset TCM_EMULATED
-            aarch64_pipeline >"$build_root/aarch64.log" 2>&1
-            aarch64_status=$?
-            [ "$aarch64_status" -eq 0 ] ||
-                tail -n 20 "$build_root/aarch64.log"
-            count "aarch64: record, postprocess, replay" "$aarch64_status"
-        fi
+    if have aarch64-linux-gnu-gcc && have aarch64-linux-gnu-g++ &&
+        have qemu-aarch64; then
+        aarch64
     else
-        skip "aarch64" "no cross compiler or no qemu-aarch64"
+        skip "aarch64" "no cross compilers or no qemu-aarch64"
     fi
 fi
 

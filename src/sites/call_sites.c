@@ -151,7 +151,7 @@ struct walk_result {
 static TCM_ALWAYS_INLINE struct walk_result
 walk_from(struct mts_thread *s, const void *fp, bool inside, unsigned depth) {
     struct walk_result w = {.stamp = tcm_load_relaxed(&mts_stamp)};
-    if (inside) {
+    if (inside || !mts_frame_tells_caller) {
         if (!mts_stack_outside(&s->stack, fp, &w.from, w.stamp))
             return w;
     } else {

@@ -29,7 +29,12 @@ PYTHONPATH=$test_lib${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 minimal=$top_builddir/.libs/libtcmalloc_minimal.so
 tracing=$top_builddir/.libs/libtcmalloc_minimal_tracing.so
-tools=$top_builddir/malloc-trace-replay
+# A build for another processor is tested with $TCM_EMULATOR, a command that runs
+# its programs, with $CC and $CXX that compile for it, and with the tools of a
+# build for this one in $TCM_TOOLS.
+emulator=${TCM_EMULATOR:-}
+machine=${TCM_MACHINE:-$(uname -m)}
+tools=${TCM_TOOLS:-$top_builddir/malloc-trace-replay}
 postprocess=$tools/postprocess
 replay=$tools/replay
 bump_pipes=$tools/bump-pipes
@@ -311,8 +316,14 @@ one_line() { [ "$(wc -l <"$1")" = 1 ] && grep -q . "$1"; }
 record() {
     tap_file=$1
     shift
-    timeout -k 5 "${record_limit:-120}" env LD_PRELOAD="$tracing" \
-        TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
+    if [ -n "$emulator" ]; then
+        # shellcheck disable=SC2086
+        set -- $emulator -E LD_PRELOAD="$tracing" \
+            -E TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
+    else
+        set -- env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
+    fi
+    timeout -k 5 "${record_limit:-120}" "$@"
 }
 
 # check_trace NAME FILE LEAST [OPTION]: checks that the trace is complete and

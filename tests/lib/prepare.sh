@@ -91,6 +91,10 @@ libdw-dev have_elfutils
 END
 }
 
+have_file() {
+    [ -e "$1" ]
+}
+
 have_python_library() {
     ls /usr/lib/*/libpython3*.so.1.0 >/dev/null 2>&1
 }
@@ -120,6 +124,8 @@ END
 long_check_packages() {
     cat <<'END'
 gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
+g++-aarch64-linux-gnu have aarch64-linux-gnu-g++
+libc6-dev-arm64-cross have_file /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user have qemu-aarch64
 slurm-wlm have slurmctld
 munge have munged

@@ -165,8 +165,10 @@ static bool read_cie(const uint8_t *p, const uint8_t *end, struct cie *c) {
                 get_pointer(&s, encoding);
             } else if (*a == 'S') {
                 c->is_signal = true;
-            } else {
-                break; /* coding of the rest is unknown */
+            } else if (*a != 'B' && *a != 'G') {
+                /* B: the other key signs return addresses; G: locals have
+                   memory tags. The coding of the rest is unknown. */
+                break;
             }
         }
         s.p = program;
@@ -174,7 +176,7 @@ static bool read_cie(const uint8_t *p, const uint8_t *end, struct cie *c) {
         return false;
     }
     c->program = s;
-    return !s.bad && c->ra == MTS_REG_PC;
+    return !s.bad && c->ra == MTS_REG_RA;
 }
 
 struct fde {
@@ -347,6 +349,12 @@ static void execute_rare(struct machine *m, struct span *s, uint8_t op) {
         reg = get_uleb(s);
         set_rule(m, reg, by_expr(MTS_CFI_IS_EXPR, s));
         break;
+#if defined(__aarch64__)
+    case 0x2C: /* AARCH64_negate_ra_state_with_pc */
+    case 0x2D: /* AARCH64_negate_ra_state */
+        /* Every return address is read as if it were signed. */
+        break;
+#endif
     case 0x2E: /* GNU_args_size */
         get_uleb(s);
         break;
@@ -463,6 +471,7 @@ enum mts_cfi_found mts_cfi_find(uintptr_t at, struct mts_cfi *out) {
     m.at = at;
     if (!execute(&m, f.program, f.start) || m.now.cfa.kind == MTS_CFI_SAME)
         return MTS_CFI_NONE;
+    m.now.end = f.start + f.count;
     *out = m.now;
     return MTS_CFI_FOUND;
 }

@@ -16,17 +16,39 @@
 
 #include "base/compiler.h"
 
-/* Registers by their DWARF numbers. */
+/* Registers by their DWARF numbers; RA is the one whose rule gives the return
+   address. On aarch64 that is the link register, and a frame that was
+   interrupted has a pc beside it. */
 #if defined(__x86_64__)
-enum { MTS_REG_BP = 6, MTS_REG_SP = 7, MTS_REG_PC = 16, MTS_REGS = 17 };
+enum {
+    MTS_REG_BP = 6,
+    MTS_REG_SP = 7,
+    MTS_REG_PC = 16,
+    MTS_REG_RA = MTS_REG_PC,
+    MTS_REGS = 17
+};
+#elif defined(__aarch64__)
+enum {
+    MTS_REG_BP = 29,
+    MTS_REG_RA = 30,
+    MTS_REG_SP = 31,
+    MTS_REG_PC = 32,
+    MTS_REGS = 33
+};
 #else
-/* Stacks are walked on x86-64 only. */
-enum { MTS_REG_BP = 0, MTS_REG_SP = 1, MTS_REG_PC = 2, MTS_REGS = 3 };
+/* Stacks are walked on x86-64 and aarch64 only. */
+enum {
+    MTS_REG_BP = 0,
+    MTS_REG_SP = 1,
+    MTS_REG_PC = 2,
+    MTS_REG_RA = MTS_REG_PC,
+    MTS_REGS = 3
+};
 #endif
 
 enum mts_cfi_kind {
     MTS_CFI_SAME = 0,  /* unchanged */
-    MTS_CFI_UNDEFINED, /* lost; of the pc: the outermost frame */
+    MTS_CFI_UNDEFINED, /* lost; of RA: the outermost frame */
     MTS_CFI_AT_CFA,    /* in memory at CFA + offset */
     MTS_CFI_IS_CFA,    /* CFA + offset */
     MTS_CFI_REGISTER,  /* REG + offset */
@@ -44,6 +66,7 @@ struct mts_cfi_rule {
 };
 
 struct mts_cfi {
+    uintptr_t end;           /* of the code of the function, or of its part */
     bool is_signal;          /* the caller was interrupted, and made no call */
     struct mts_cfi_rule cfa; /* REGISTER or IS_EXPR */
     struct mts_cfi_rule reg[MTS_REGS];

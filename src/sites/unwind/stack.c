@@ -11,6 +11,7 @@
 #include "base/linux/os_mem.h"
 #include "base/linux/os_thread.h"
 #include "sites/unwind/cfi.h"
+#include "sites/unwind/machine.h"
 #include "sites/site_settings.h"
 
 #include <string.h>
@@ -22,8 +23,6 @@ enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
 #define TRIES_MAX 4096u
 /* A frame is smaller than this. */
 #define FRAME_MAX ((uintptr_t)256 << 20)
-/* Bytes of the longest call instruction. */
-#define CALL_MAX 7u
 /* Most frames of this library between an exported function and a walk. */
 #define OWN_FRAMES_MAX 64u
 
@@ -48,13 +47,8 @@ static bool try_pages(uintptr_t low, uintptr_t high) {
    library puts a thread's control block there, the kernel random bytes for the
    first thread. */
 static uintptr_t stack_top_hint(void) {
-#if defined(__x86_64__)
-    uintptr_t block;
-    __asm__("movq %%fs:0, %0" : "=r"(block));
-#else
-    uintptr_t block = 0;
-#endif
-    return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM) : block;
+    return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM)
+                                    : mts_thread_block();
 }
 
 /* Extends the readable part of the own stack down to SP's page, if SP is on
@@ -99,19 +93,11 @@ static bool copy(void *to, uintptr_t from, size_t bytes) {
     return tcm_os_copy(tcm_load_relaxed(&mts_settings.pid), to, from, bytes);
 }
 
-/* True if the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
-   bytes of operand. */
+/* True if the code before RA is a call. */
 static bool is_after_call(uintptr_t ra) {
-    uint8_t code[CALL_MAX];
-    const uint8_t *end = code + CALL_MAX;
-    if (ra < CALL_MAX || !copy(code, ra - CALL_MAX, CALL_MAX))
-        return false;
-    if (end[-5] == 0xE8)
-        return true;
-    for (int n = 2; n <= (int)CALL_MAX; n++)
-        if (end[-n] == 0xFF && (end[1 - n] & 0x38) == 0x10)
-            return true;
-    return false;
+    uint8_t code[MTS_CALL_MAX];
+    return ra >= MTS_CALL_MAX && copy(code, ra - MTS_CALL_MAX, MTS_CALL_MAX) &&
+           mts_is_call(code + MTS_CALL_MAX);
 }
 
 /* Copies the word at P. Where code uses BP for another purpose, P may point to
@@ -127,6 +113,31 @@ static bool copy_word(const struct mts_thread_stack *s, uintptr_t p,
     return true;
 }
 
+/*
+ * Sets SP of TO, the caller of a frame whose record ends at END. It is END
+ * where the record is pushed before all else, as most code made at run time
+ * does. Where a record may lie anywhere in its frame, that of the caller tells:
+ * its frame information says how far its SP is from its own record. false: the
+ * caller's return address is not where this SP would have it.
+ */
+static bool set_sp(const struct mts_thread_stack *s, uintptr_t end,
+                   struct mts_stack_state *to) {
+    uint64_t ra;
+    to->sp = end;
+    if (mts_frame_tells_caller)
+        return true;
+    struct mts_row row = mts_row_unpack(mts_row_at(to->at, s->stamp));
+    if (row.kind != MTS_ROW_RULES || row.by_bp || row.deref || row.ra_by_sp)
+        return true;
+    if (row.bp == MTS_BP_BY_CFA)
+        to->sp = to->bp - (uint64_t)((row.cfa_offset + row.bp_offset) * 8);
+    return to->sp - end <= FRAME_MAX &&
+           copy_word(s,
+                     to->sp + (uint64_t)((row.cfa_offset + row.ra_offset) * 8),
+                     &ra) &&
+           is_after_call(mts_return_address(ra));
+}
+
 /* Makes the step from F to its caller by frame pointers. */
 static enum step step_by_pointers(struct mts_thread_stack *s,
                                   struct mts_frame *f,
@@ -138,12 +149,14 @@ static enum step step_by_pointers(struct mts_thread_stack *s,
     if (f->state.bp < f->state.sp || f->state.bp - f->state.sp > FRAME_MAX ||
         !copy_word(s, f->ra_slot, &ra) || !copy_word(s, f->state.bp, &bp))
         return STEP_UNKNOWN;
+    ra = mts_return_address(ra);
     if (ra == 0)
         return STEP_END;
     if (!is_after_call(ra))
         return STEP_UNKNOWN;
-    *to = (struct mts_stack_state){ra - 1, f->state.bp + 16, bp};
-    return STEP_DONE;
+    uintptr_t end = f->state.bp + 2 * sizeof(uint64_t);
+    *to = (struct mts_stack_state){.at = ra - 1, .bp = bp};
+    return set_sp(s, end, to) ? STEP_DONE : STEP_UNKNOWN;
 }
 
 /* Makes the step from F to its caller, and sets the slots of F. */
@@ -179,6 +192,7 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
         if (!read_word(s, bp_slot, &bp))
             return STEP_UNKNOWN;
     }
+    ra = mts_return_address(ra);
     if (ra == 0)
         return STEP_END;
     if (!row.is_signal && !row.deref && is_own(s, f->ra_slot) &&
@@ -209,7 +223,7 @@ static TCM_ALWAYS_INLINE bool step_usual(const struct mts_thread_stack *s,
     if (TCM_UNLIKELY(cfa - at->sp - 1 >= FRAME_MAX || (cfa & 7) != 0 ||
                      !is_own(s, ra_slot)))
         return false;
-    uintptr_t ra = *(const uintptr_t *)ra_slot;
+    uintptr_t ra = mts_return_address(*(const uintptr_t *)ra_slot);
     if (w & MTS_ROW_BP_BY_CFA) {
         bp_slot = cfa + (uint64_t)(mts_row_field(w, 64 - MTS_ROW_SLOT_BITS,
                                                  MTS_ROW_SLOT_BITS) *
@@ -281,37 +295,65 @@ static enum step full_pointers(struct full_walk *w) {
     return STEP_DONE;
 }
 
-static enum step full_step(struct full_walk *w) {
+/* Makes the step from a signal trampoline to what was interrupted, whose
+   registers the kernel has put on the stack. */
+static enum step full_sigreturn(struct full_walk *w) {
+    uint64_t next[MTS_REGS];
+    uintptr_t from = w->reg[MTS_REG_SP] + MTS_SIGNAL_REGS;
+    for (unsigned i = 0; i < MTS_REGS; i++)
+        if (!read_word(w->s, from + i * sizeof(uint64_t), &next[i]))
+            return STEP_UNKNOWN;
+    memcpy(w->reg, next, sizeof(next));
+    w->interrupted = true;
+    return STEP_DONE;
+}
+
+/* Computes the frame address that C has for the frame W. false: unknown, or it
+   cannot be right. */
+static bool full_cfa(const struct full_walk *w, const struct mts_cfi *c,
+                     uint64_t *cfa) {
     const struct mts_cfi_reader reader = {read_word, w->s};
-    struct mts_cfi c;
     struct mts_cfi_value v;
+    if (c->cfa.kind == MTS_CFI_REGISTER)
+        *cfa = w->reg[c->cfa.reg] + (uint64_t)c->cfa.offset;
+    else if (mts_cfi_evaluate(c->cfa.expr, w->reg, &reader, NULL, &v))
+        *cfa = v.v;
+    else
+        return false;
+    uint64_t bytes = *cfa - w->reg[MTS_REG_SP];
+    /* An interrupted function may have nothing on the stack. */
+    return c->is_signal ||
+           (bytes < FRAME_MAX && (bytes != 0 || w->interrupted));
+}
+
+static enum step full_step(struct full_walk *w) {
+    struct mts_cfi c;
     uint64_t cfa, next[MTS_REGS];
     uintptr_t at = full_state(w).at;
     enum mts_cfi_found found = mts_cfi_find(at, &c);
+    if (mts_row_is_sigreturn(at, found, &c))
+        return full_sigreturn(w);
     if (mts_row_is_outermost(at, found == MTS_CFI_NO_MODULE))
         return STEP_END;
     if (found == MTS_CFI_NO_MODULE)
         return full_pointers(w);
     if (found != MTS_CFI_FOUND)
         return STEP_UNKNOWN;
-    if (c.reg[MTS_REG_PC].kind == MTS_CFI_UNDEFINED)
+    if (c.reg[MTS_REG_RA].kind == MTS_CFI_UNDEFINED)
         return STEP_END;
-    if (c.reg[MTS_REG_PC].kind == MTS_CFI_SAME)
+    /* A link register holds the return address until the next call. */
+    if (c.reg[MTS_REG_RA].kind == MTS_CFI_SAME &&
+        (MTS_REG_RA == MTS_REG_PC || !w->interrupted))
         return STEP_UNKNOWN;
-    if (c.cfa.kind == MTS_CFI_REGISTER)
-        cfa = w->reg[c.cfa.reg] + (uint64_t)c.cfa.offset;
-    else if (mts_cfi_evaluate(c.cfa.expr, w->reg, &reader, NULL, &v))
-        cfa = v.v;
-    else
-        return STEP_UNKNOWN;
-    if (!c.is_signal && cfa - w->reg[MTS_REG_SP] - 1 >= FRAME_MAX)
+    if (!full_cfa(w, &c, &cfa))
         return STEP_UNKNOWN;
     memcpy(next, w->reg, sizeof(next));
     next[MTS_REG_SP] = cfa;
     for (unsigned i = 0; i < MTS_REGS; i++)
         if (!apply_rule(w, &c.reg[i], cfa, &next[i]) &&
-            (i == MTS_REG_PC || i == MTS_REG_SP || i == MTS_REG_BP))
+            (i == MTS_REG_RA || i == MTS_REG_SP || i == MTS_REG_BP))
             return STEP_UNKNOWN;
+    next[MTS_REG_PC] = mts_return_address(next[MTS_REG_RA]);
     memcpy(w->reg, next, sizeof(next));
     w->interrupted = c.is_signal;
     return w->reg[MTS_REG_PC] == 0 ? STEP_END : STEP_DONE;
@@ -331,22 +373,7 @@ static TCM_NOINLINE unsigned walk_full(struct mts_thread_stack *s,
     struct full_walk w = {.s = s, .interrupted = true};
     unsigned n = 0;
     enum step step = STEP_DONE;
-#if defined(__x86_64__)
-    uint64_t *r = w.reg;
-    __asm__ volatile("movq %%rbx, 24(%0)\n\t"
-                     "movq %%rbp, 48(%0)\n\t"
-                     "movq %%rsp, 56(%0)\n\t"
-                     "movq %%r12, 96(%0)\n\t"
-                     "movq %%r13, 104(%0)\n\t"
-                     "movq %%r14, 112(%0)\n\t"
-                     "movq %%r15, 120(%0)\n\t"
-                     "leaq 0f(%%rip), %%rax\n\t"
-                     "0:\n\t"
-                     "movq %%rax, 128(%0)"
-                     :
-                     : "r"(r)
-                     : "rax", "memory");
-#endif
+    mts_registers(w.reg);
     for (unsigned i = 0; !is_same_state(full_state(&w), from); i++)
         if (i == OWN_FRAMES_MAX || full_step(&w) != STEP_DONE)
             return 0;
@@ -380,7 +407,7 @@ count_unchanged(const struct mts_thread_stack *s, uint32_t at, unsigned need) {
     for (; n < need && n <= at; n++, f--) {
         const struct mts_stack_state *out = &f[-1].state;
         if (f->bp_slot == MTS_SLOT_UNSURE ||
-            *(const uintptr_t *)f->ra_slot != out->at + 1 ||
+            mts_return_address(*(const uintptr_t *)f->ra_slot) != out->at + 1 ||
             (f->bp_check != 0 && *(const uintptr_t *)f->bp_check != out->bp))
             break;
     }
@@ -601,7 +628,7 @@ static void keep_memo(struct mts_thread_stack *s, struct mts_stack_state from) {
     memo->from = from;
     for (uint32_t n = 1; n < s->sure; n++, f--)
         if (f->bp_slot == MTS_SLOT_UNSURE ||
-            !add_word(memo, f->ra_slot, f[-1].state.at + 1) ||
+            !add_word(memo, f->ra_slot, *(const uintptr_t *)f->ra_slot) ||
             (f->bp_check != 0 && !add_word(memo, f->bp_check, f[-1].state.bp)))
             return;
     for (uint16_t n = memo->words; n % 4 != 0; n++) {
@@ -712,9 +739,18 @@ bool mts_stack_is_inside(uintptr_t at) {
     return at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end;
 }
 
+/* The state of the function that this is inlined into. */
+static TCM_ALWAYS_INLINE struct mts_stack_state state_here(void) {
+    uint64_t reg[MTS_REGS];
+    mts_registers(reg);
+    return (struct mts_stack_state){reg[MTS_REG_PC], reg[MTS_REG_SP],
+                                    reg[MTS_REG_BP]};
+}
+
 bool mts_stack_outside(struct mts_thread_stack *s, const void *fp,
                        struct mts_stack_state *out, uint64_t stamp) {
-    struct mts_frame f = {.state = mts_stack_caller(fp)};
+    struct mts_frame f = {.state = mts_frame_tells_caller ? mts_stack_caller(fp)
+                                                          : state_here()};
     if (s->busy)
         return false;
     s->tried = 0;

@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
+#include "sites/unwind/machine.h"
 #include "sites/unwind/stack_rows.h"
 
 #define MTS_STACK_DEPTH         256u /* most frames of a walk */
@@ -219,13 +220,14 @@ static inline void mts_stack_forget(struct mts_thread_stack *s) {
 /* True if AT lies in this library. */
 bool mts_stack_is_inside(uintptr_t at);
 /* Puts the state of the innermost caller outside of this library into *OUT. FP
-   is the frame pointer of a function of this library. false: it cannot be
-   found. */
+   is the frame pointer of a function of this library, which is used where
+   mts_frame_tells_caller. false: it cannot be found. */
 bool mts_stack_outside(struct mts_thread_stack *s, const void *fp,
                        struct mts_stack_state *out, uint64_t stamp);
 
-/* The caller of a function of this library whose frame pointer is FP. If the
-   caller lies in this library itself, use mts_stack_outside. */
+/* The caller of a function of this library whose frame pointer is FP, where
+   mts_frame_tells_caller. If the caller lies in this library itself, use
+   mts_stack_outside. */
 static TCM_ALWAYS_INLINE struct mts_stack_state
 mts_stack_caller(const void *fp) {
     const uintptr_t *word = fp;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sites/unwind/stack_rows.h"
 
+#include "base/linux/os_mem.h"
 #include "sites/unwind/cfi.h"
+#include "sites/unwind/machine.h"
+#include "sites/site_settings.h"
 #include "sites/site_table.h"
 
 struct mts_row_entry mts_rows[1u << MTS_ROWS_LOG2];
@@ -60,6 +63,20 @@ bool mts_row_is_outermost(uintptr_t at, bool in_none) {
     return false;
 }
 
+bool mts_row_is_sigreturn(uintptr_t at, enum mts_cfi_found found,
+                          const struct mts_cfi *c) {
+    uint32_t code[2];
+    if (MTS_SIGNAL_REGS == 0 || (at + 1) % sizeof(code[0]) != 0)
+        return false;
+    /* The trampoline begins behind AT: what another function has for AT says
+       nothing about it. */
+    if (found == MTS_CFI_FOUND && !c->is_signal && c->end != at + 1)
+        return false;
+    return tcm_os_copy(tcm_load_relaxed(&mts_settings.pid), code, at + 1,
+                       sizeof(code)) &&
+           mts_is_sigreturn(code);
+}
+
 static uint64_t pack(const struct mts_row *r) {
     return r->kind | (uint64_t)r->bp << 3 | (uint64_t)r->by_bp << 5 |
            (uint64_t)r->deref << 6 | (uint64_t)r->is_signal << 7 |
@@ -114,7 +131,7 @@ static bool summarise(const struct mts_cfi *c, uintptr_t at,
     row->deref = cfa.is_deref;
     row->is_signal = c->is_signal;
     row->cfa_offset = words;
-    if (!saved_at(&c->reg[MTS_REG_PC], reg, &base, &words) ||
+    if (!saved_at(&c->reg[MTS_REG_RA], reg, &base, &words) ||
         base == MTS_BP_BY_BP)
         return false;
     row->ra_by_sp = base == MTS_BP_BY_SP;
@@ -136,6 +153,10 @@ static struct mts_row make_row(uintptr_t at) {
        changed. */
     tcm_fence_seq_cst();
     enum mts_cfi_found found = mts_cfi_find(at, &c);
+    if (mts_row_is_sigreturn(at, found, &c)) {
+        row.kind = MTS_ROW_COMPLEX;
+        return row;
+    }
     if (mts_row_is_outermost(at, found == MTS_CFI_NO_MODULE)) {
         row.kind = MTS_ROW_END;
         return row;
@@ -147,7 +168,7 @@ static struct mts_row make_row(uintptr_t at) {
     case MTS_CFI_NONE:
         break;
     default:
-        if (c.reg[MTS_REG_PC].kind == MTS_CFI_UNDEFINED)
+        if (c.reg[MTS_REG_RA].kind == MTS_CFI_UNDEFINED)
             row.kind = MTS_ROW_END;
         else if (!summarise(&c, at, &row))
             row = (struct mts_row){.kind = MTS_ROW_COMPLEX};

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/compiler.h"
+#include "sites/unwind/cfi.h"
 
 enum {
     MTS_ROW_NONE,
@@ -83,6 +84,12 @@ void mts_rows_add_end(uintptr_t start, size_t bytes);
 /* True if a frame of code at AT is the outermost. IN_NONE: the code lies in no
    file. */
 bool mts_row_is_outermost(uintptr_t at, bool in_none);
+
+/* True if a call that AT is the last byte of would return to a signal
+   trampoline without usable call frame information: AT is in the frame around a
+   signal handler. FOUND and C: what mts_cfi_find gave for AT. */
+bool mts_row_is_sigreturn(uintptr_t at, enum mts_cfi_found found,
+                          const struct mts_cfi *c);
 
 /*
  * The loops of an interpreter that was loaded after set-up: functions that run

@@ -11,7 +11,7 @@ need_python
 need_command "$CC"
 case $(uname -m) in
 x86_64) ;;
-*) skip_all "stacks are walked on x86-64 only" ;;
+*) skip_all "interpreters that come late are tested on x86-64 only" ;;
 esac
 $CC -O1 -rdynamic -o late "$here/sites/lang_late_target.c" -ldl -lpthread || exit 1
 

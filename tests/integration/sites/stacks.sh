@@ -9,9 +9,10 @@ need "$postprocess" "$malloc_trace"
 need_python
 : "${CC:=cc}" "${CXX:=c++}"
 need_command "$CC" "$CXX"
-case $(uname -m) in
-x86_64) ;;
-*) skip_all "stacks are walked on x86-64 only" ;;
+case $machine in
+x86_64) signed= ;;
+aarch64) signed=-mbranch-protection=standard ;;
+*) skip_all "stacks are walked on x86-64 and aarch64 only" ;;
 esac
 for i in 0 1; do
     $CC -O2 -shared -fPIC -DROOM=$((100 + 300 * i)) \
@@ -32,7 +33,7 @@ no_difference() { # WHAT FILE
 }
 
 for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
-    "-O1 -fno-omit-frame-pointer" "-O0"; do
+    "-O1 -fno-omit-frame-pointer" "-O0" ${signed:+"-O2 $signed"}; do
     # shellcheck disable=SC2086
     $CXX -g $flags -o target "$here/sites/stacks_target.cc" -ldl -lpthread || exit 1
     TCMALLOC_TRACE_SITES=stack:256 record t ./target "$work" >printed
@@ -47,7 +48,7 @@ for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
         modes="stack stack:1 stack:4 stack:256 sample:1 lang"
         ;;
     esac
-    ./target many 1000 >want
+    $emulator ./target many 1000 >want
     for depth in $depths; do
         TCMALLOC_TRACE_SITES=stack:$depth record t ./target many 1000 >got
         check "$flags: depth $depth: the same output" cmp got want
@@ -82,6 +83,31 @@ TCMALLOC_TRACE_SITES=stack:0 record t ./target many 3 2>err
 like "no frames is no mode" err 'TCMALLOC_TRACE_SITES is stack:0'
 TCMALLOC_TRACE_SITES=stack:257 record t ./target many 3 2>err
 like "nor are too many" err 'TCMALLOC_TRACE_SITES is stack:257'
+if [ -n "$signed" ]; then
+    $CXX -O2 "$signed" -o target "$here/sites/stacks_target.cc" -ldl -lpthread
+    $emulator ./target signed >got
+    note "return addresses: $(cat got)"
+    # The emulator has the processor's extension.
+    [ -z "$emulator" ] || is "return addresses are signed" "$(cat got)" signed
+fi
+
+# Each function has in its name how many blocks it frees.
+$CXX -O2 -g -o named "$here/sites/free_sites_target.cc" -lpthread || exit 1
+TCMALLOC_TRACE_SITES=stack TCMALLOC_TRACE_FREE_SITES=1 record t ./named
+case $("$malloc_trace" --version) in
+*'elfutils yes'*)
+    is "names of functions" "$("$malloc_trace" report --freed --by=function \
+        --columns t | awk '$3 ~ /^by_|^in_thread/ { print $2, $3 }' |
+        LC_ALL=C sort | tr '\n' ' ')" "10 by_sized_delete_10 15 by_realloc_15 \
+20 by_delete_20 25 by_moving_25 30 in_thread(void*) 40 by_free_40 5 by_large_5 "
+    "$malloc_trace" report --freed --to=folded -q t >folded
+    like "and of their callers" folded 'main;by_large_5 5242880$'
+    ;;
+*) skip "names of functions" "no libdw" ;;
+esac
+
+# The tool starts programs of its own processor.
+[ -z "$emulator" ] || tap_end
 for mode in stack stack:8 sample sample:1000 caller none; do
     check "record --sites=$mode" "$malloc_trace" record -q -o t --sites=$mode \
         -- ./target many 3

@@ -151,13 +151,22 @@ __asm__(".text\n"
         ".type trap_at_once, @function\n"
         "trap_at_once:\n"
         ".cfi_startproc\n"
+#if defined(__aarch64__)
+        "udf #0\n"
+#else
         "ud2\n"
+#endif
         "ret\n"
         ".cfi_endproc\n"
         ".size trap_at_once, .-trap_at_once\n");
 static void on_trap(int, siginfo_t *, void *context) {
     take(signal_size, "whole");
-    static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP] += 2;
+    mcontext_t *machine = &static_cast<ucontext_t *>(context)->uc_mcontext;
+#if defined(__aarch64__)
+    machine->pc += 4;
+#else
+    machine->gregs[REG_RIP] += 2;
+#endif
 }
 static void handle(int number, bool other_stack) {
     struct sigaction act;
@@ -221,6 +230,13 @@ static NOINLINE void with_coroutines() {
 
 // --- Threads -----------------------------------------------------------------
 
+// The smallest stack that a thread can have.
+#if defined(__aarch64__)
+static const size_t smallest_stack = 131072;
+#else
+static const size_t smallest_stack = 16384;
+#endif
+
 static void *in_thread(void *arg) {
     size_t size = reinterpret_cast<uintptr_t>(arg);
     recurse(3, size);
@@ -233,7 +249,7 @@ static NOINLINE void with_threads(size_t size) {
         pthread_t id;
         pthread_attr_init(&attr);
         // backtrace() takes much; the last one has it all the same.
-        pthread_attr_setstacksize(&attr, i == 0 ? 32768 : 1 << 20);
+        pthread_attr_setstacksize(&attr, i == 0 ? 2 * smallest_stack : 1 << 20);
         if (pthread_create(&id, &attr, in_thread,
                            reinterpret_cast<void *>(size + 2 * i)) != 0)
             abort();
@@ -242,7 +258,6 @@ static NOINLINE void with_threads(size_t size) {
     }
 }
 
-// The least that a thread can have.
 static void *in_small_thread(void *arg) {
     free(malloc(reinterpret_cast<uintptr_t>(arg)));
     return nullptr;
@@ -251,7 +266,7 @@ static NOINLINE void with_small_threads(size_t size) {
     pthread_attr_t attr;
     pthread_t id;
     pthread_attr_init(&attr);
-    if (pthread_attr_setstacksize(&attr, 16384) != 0)
+    if (pthread_attr_setstacksize(&attr, smallest_stack) != 0)
         abort();
     for (int i = 0; i < 20; i++) {
         if (pthread_create(&id, &attr, in_small_thread,
@@ -302,12 +317,23 @@ static void with_own_stacks(int count) {
 
 // --- Code that lies in no file -----------------------------------------------
 
+#if defined(__aarch64__)
+// stp x29, x30, [sp, -16]!; mov x29, sp; blr x1; ldp x29, x30, [sp], 16; ret
+static const uint32_t framed[] = {0xA9BF7BFD, 0x910003FD, 0xD63F0020,
+                                  0xA8C17BFD, 0xD65F03C0};
+// mov x29, 5 instead
+static const uint32_t frameless[] = {0xA9BF7BFD, 0xD28000BD, 0xD63F0020,
+                                     0xA8C17BFD, 0xD65F03C0};
+static const int framed_return = 12, frameless_return = 12;
+#else
 // push rbp; mov rbp, rsp; call *rsi; pop rbp; ret
 static const unsigned char framed[] = {0x55, 0x48, 0x89, 0xE5,
                                        0xFF, 0xD6, 0x5D, 0xC3};
 // push rbx; mov ebp, 5; call *rsi; pop rbx; ret, with rbp kept below
 static const unsigned char frameless[] = {
     0x55, 0x53, 0x53, 0xBD, 5, 0, 0, 0, 0xFF, 0xD6, 0x5B, 0x5B, 0x5D, 0xC3};
+static const int framed_return = 6, frameless_return = 10;
+#endif
 static NOINLINE void from_made(size_t size) {
     free(last);
     last = malloc(size);
@@ -319,14 +345,15 @@ static NOINLINE void with_made_code(size_t size) {
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     memcpy(page, framed, sizeof(framed));
     memcpy(page + 64, frameless, sizeof(frameless));
+    __builtin___clear_cache(page, page + 4096);
     auto call = reinterpret_cast<void (*)(size_t, void (*)(size_t))>(page);
     call(size, from_made);
     print_stack(size, "made");
     auto call2 =
         reinterpret_cast<void (*)(size_t, void (*)(size_t))>(page + 64);
     call2(size + 1, from_made);
-    printf("made code at %lx, %lx\n", (unsigned long)page + 6,
-           (unsigned long)page + 64 + 10);
+    printf("made code at %lx, %lx\n", (unsigned long)page + framed_return,
+           (unsigned long)page + 64 + frameless_return);
 }
 
 // Hand-written code of a file, without frame information.
@@ -334,9 +361,15 @@ extern "C" void plain_call(size_t size, void (*f)(size_t));
 __asm__(".text\n"
         ".type plain_call, @function\n"
         "plain_call:\n"
+#if defined(__aarch64__)
+        "str x30, [sp, -32]!\n"
+        "blr x1\n"
+        "ldr x30, [sp], 32\n"
+#else
         "sub $24, %rsp\n"
         "call *%rsi\n"
         "add $24, %rsp\n"
+#endif
         "ret\n"
         ".size plain_call, .-plain_call\n");
 
@@ -433,6 +466,15 @@ int main(int argc, char **argv) {
         printf("own\n");
         return 0;
     }
+#if defined(__aarch64__)
+    // How the return address of this frame lies on the stack.
+    if (argc == 2 && strcmp(argv[1], "signed") == 0) {
+        void **record = static_cast<void **>(__builtin_frame_address(0));
+        printf("%s\n",
+               record[1] != __builtin_return_address(0) ? "signed" : "plain");
+        return 0;
+    }
+#endif
     if (argc != 2)
         return 2;
     for (int i = 0; i < 40; i++)

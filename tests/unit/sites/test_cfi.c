@@ -8,29 +8,40 @@
 
 #include <string.h>
 
+#if defined(__x86_64__) || defined(__aarch64__)
+
+/* Bytes of "expression: SP + 8", and those that only one processor has. */
 #if defined(__x86_64__)
+#define SP_EXPR     "0x77, 8"
+#define SP_EXPR_IS  "\2\x77\10"
+#define MACHINE_OPS ""
+#else
+#define SP_EXPR     "0x8f, 8"
+#define SP_EXPR_IS  "\2\x8f\10"
+#define MACHINE_OPS ".cfi_escape 0x2d\n.cfi_escape 0x2c\n" /* negate_ra_state */
+#endif
 
 /* A function whose information is written byte by byte. Offsets are multiples
    of -8, the data alignment. */
 __asm__(".text\n"
         "cfi_sample:\n"
         ".cfi_startproc\n"
-        ".cfi_escape 0x05, 3, 2\n"          /* offset_extended */
-        ".cfi_escape 0x11, 12, 0x7d\n"      /* offset_extended_sf -3 */
-        ".cfi_escape 0x14, 13, 4\n"         /* val_offset */
-        ".cfi_escape 0x15, 14, 0x7b\n"      /* val_offset_sf -5 */
-        ".cfi_escape 0x2f, 15, 6\n"         /* GNU_negative_offset_extended */
-        ".cfi_escape 0x09, 8, 9\n"          /* register */
-        ".cfi_escape 0x07, 10\n"            /* undefined */
-        ".cfi_escape 0x05, 11, 1\n"         /* and */
-        ".cfi_escape 0x08, 11\n"            /* same_value */
-        ".cfi_escape 0x10, 2, 2, 0x77, 8\n" /* expression: breg7 8 */
-        ".cfi_escape 0x16, 1, 1, 0x35\n"    /* val_expression: lit5 */
-        ".cfi_escape 0x2e, 16\n"            /* GNU_args_size */
-        ".cfi_escape 0x05, 4, 1\n"          /* and */
-        ".cfi_escape 0x06, 4\n"             /* restore_extended */
-        ".cfi_escape 0x0a\n"                /* remember_state */
-        ".cfi_escape 0x05, 3, 9\n"          /* until */
+        ".cfi_escape 0x05, 3, 2\n"     /* offset_extended */
+        ".cfi_escape 0x11, 12, 0x7d\n" /* offset_extended_sf -3 */
+        ".cfi_escape 0x14, 13, 4\n"    /* val_offset */
+        ".cfi_escape 0x15, 14, 0x7b\n" /* val_offset_sf -5 */
+        ".cfi_escape 0x2f, 15, 6\n"    /* GNU_negative_offset_extended */
+        ".cfi_escape 0x09, 8, 9\n"     /* register */
+        ".cfi_escape 0x07, 10\n"       /* undefined */
+        ".cfi_escape 0x05, 11, 1\n"    /* and */
+        ".cfi_escape 0x08, 11\n"       /* same_value */
+        ".cfi_escape 0x10, 2, 2, " SP_EXPR "\n"
+        ".cfi_escape 0x16, 1, 1, 0x35\n"       /* val_expression: lit5 */
+        ".cfi_escape 0x2e, 16\n"               /* GNU_args_size */
+        MACHINE_OPS ".cfi_escape 0x05, 4, 1\n" /* and */
+        ".cfi_escape 0x06, 4\n"                /* restore_extended */
+        ".cfi_escape 0x0a\n"                   /* remember_state */
+        ".cfi_escape 0x05, 3, 9\n"             /* until */
         "nop\n"
         "cfi_sample_within:\n"
         "nop\n"
@@ -55,7 +66,11 @@ static void test_rules(void) {
         {"undefined", 10, MTS_CFI_UNDEFINED, 0},
         {"same_value", 11, MTS_CFI_SAME, 0},
         {"restore_extended", 4, MTS_CFI_SAME, 0},
-        {"the return address", MTS_REG_PC, MTS_CFI_AT_CFA, -8},
+#if defined(__x86_64__)
+        {"the return address", MTS_REG_RA, MTS_CFI_AT_CFA, -8},
+#else
+        {"the link register", MTS_REG_RA, MTS_CFI_SAME, 0},
+#endif
     };
     struct mts_cfi c;
     enum mts_cfi_found found = mts_cfi_find((uintptr_t)cfi_sample_behind, &c);
@@ -73,13 +88,13 @@ static void test_rules(void) {
     }
     tap_ok(c.reg[8].kind == MTS_CFI_REGISTER && c.reg[8].reg == 9, "register");
     tap_ok(c.reg[2].kind == MTS_CFI_AT_EXPR &&
-               memcmp(c.reg[2].expr, "\2\x77\10", 3) == 0,
+               memcmp(c.reg[2].expr, SP_EXPR_IS, 3) == 0,
            "expression");
     tap_ok(c.reg[1].kind == MTS_CFI_IS_EXPR &&
                memcmp(c.reg[1].expr, "\1\x35", 2) == 0,
            "val_expression");
     tap_ok(c.cfa.kind == MTS_CFI_REGISTER && c.cfa.reg == MTS_REG_SP &&
-               c.cfa.offset == 8,
+               c.cfa.offset == (MTS_REG_RA == MTS_REG_PC ? 8 : 0),
            "the frame's address");
     tap_ok(mts_cfi_find((uintptr_t)cfi_sample_within, &c) == MTS_CFI_FOUND &&
                c.reg[3].offset == -72 && c.reg[12].offset == 24,
@@ -168,7 +183,7 @@ int main(void) {
 #else
 
 int main(void) {
-    return tap_skip_all("stacks are walked on x86-64 only");
+    return tap_skip_all("stacks are walked on x86-64 and aarch64 only");
 }
 
 #endif
