@@ -346,8 +346,44 @@ static bool is_torn(const uint8_t *p, const uint8_t *end) {
     return true;
 }
 
+/*
+ * Cuts ITEM, the events of a buffer of SIZE bytes with its head, where their
+ * thread says that it has given memory: the time before which the first piece
+ * was published is known.
+ */
+static void cut_given(struct tool_spool *s, struct mtf_item *item,
+                      size_t size) {
+    struct mtf_spool_given given;
+    bool ended;
+    memcpy(&given, s->buffer + size - sizeof(given), sizeof(given));
+    size_t from = sizeof(struct mtf_spool_buffer);
+    if (given.given <= from || given.given - from > item->length ||
+        given.time_ns <= item->time_lo)
+        return;
+    size_t n = given.given - from;
+    /* Nothing guards these bytes: a place inside an event is wrong. */
+    if (mtf_raw_events_length(item->data, item->data + n, &ended) != n ||
+        !ended)
+        return;
+    item->time_hi = given.time_ns;
+    if (n == item->length)
+        return;
+    s->rest = *item;
+    s->rest.offset += n;
+    s->rest.data += n;
+    s->rest.length -= (uint32_t)n;
+    s->rest.time_lo = given.time_ns;
+    s->rest.time_hi = UINT64_MAX;
+    item->length = (uint32_t)n;
+}
+
 bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
     for (;;) {
+        if (s->rest.kind == MTF_ITEM_DATA) {
+            *item = s->rest;
+            s->rest.kind = 0;
+            return true;
+        }
         if (s->fault.kind == MTF_ITEM_DAMAGE) {
             *item = s->fault;
             s->fault.kind = 0;
@@ -377,7 +413,9 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
             mtf_raw_events_length(s->buffer + from, s->buffer + got, &ended);
         size_t used = from + n;
         bool cut = got < e->head.size;
-        bool torn = is_torn(s->buffer + used, s->buffer + got);
+        size_t tail = cut ? 0 : sizeof(struct mtf_spool_given);
+        bool torn = used < got - tail &&
+                    is_torn(s->buffer + used, s->buffer + got - tail);
         if (cut ? !ended || used == got : !ended && !torn)
             tool_spool_set_fault(s, cut ? MTF_CUT : MTF_DAMAGED,
                                  e->position + used, got - used);
@@ -394,6 +432,8 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
         item->length = (uint32_t)n;
         s->bytes += n;
         s->used += used;
+        if (!cut && e->head.size > used + sizeof(struct mtf_spool_given))
+            cut_given(s, item, got);
         return true;
     }
 }

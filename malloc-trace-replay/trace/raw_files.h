@@ -79,6 +79,7 @@ struct tool_spool {
     size_t count, capacity, next;
     uint64_t bytes;        /* of events yielded */
     uint64_t used;         /* of events yielded, with the heads of buffers */
+    struct mtf_item rest;  /* DATA to be yielded next, likewise */
     struct mtf_item fault; /* DAMAGE to be yielded next, if its kind is set */
     uint8_t page[MTF_SPOOL_UNIT]; /* page 0 */
     uint8_t *buffer; /* the present one: MTF_SEGMENT_MAX and padding */

@@ -71,7 +71,7 @@ static inline void tcm_trace_free_ends(void) {
 static inline void tcm_trace_took(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
-        mtr_put_time(t, mtr_clock_ns() + 1);
+        mtr_put_took(t, mtr_clock_ns() + 1);
     }
 }
 
@@ -81,7 +81,7 @@ static inline void tcm_trace_took(struct mtr_thread *t) {
 static inline void tcm_trace_gives(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
-        mtr_put_time(t, mtr_clock_ns());
+        mtr_put_gives(t, mtr_clock_ns());
     }
 }
 

@@ -362,6 +362,9 @@ class Trace:
                     or xxh64(b[p : p + 40], h.random) != check):
                 p += 4096
                 continue
+            given_ns, given = (0, 0)
+            if p + size <= len(b):
+                given_ns, given = struct.unpack_from("<QI", b, p + size - 16)
             body = b[p + 48 : p + size]
             q = 0
             while q < len(body) and body[q]:
@@ -369,8 +372,18 @@ class Trace:
                     q = event_length(body, q)
                 except IndexError:
                     raise Bad("spool buffer at %d: event runs out" % p)
-            if q:
-                self.add(thread, offset, body[:q], offset, lo, MASK, p + 48)
+            cut = 0
+            if 48 < given <= 48 + q and given_ns > lo:
+                while cut < given - 48:
+                    cut = event_length(body, cut)
+                if cut != given - 48:
+                    raise Bad("spool buffer at %d: cut inside an event" % p)
+                self.add(thread, offset, body[:cut], offset, lo, given_ns,
+                         p + 48)
+                lo = given_ns
+            if q > cut:
+                self.add(thread, offset + cut, body[cut:q], offset, lo, MASK,
+                         p + 48 + cut)
             p += max(4096, (size + 4095) // 4096 * 4096)
 
     def add(self, thread, offset, payload, start, lo, hi, place):

@@ -43,33 +43,64 @@ static void count(struct mtr_saver *s, struct mtr_buffer *b, const uint8_t *p,
     s->counts.failed += b->counted.failed - before.failed;
 }
 
+/* Writes the bytes from FROM to UPTO of B, which were published between the two
+   times. */
+static bool write_piece(struct mtr_saver *s, const struct mtr_buffer *b,
+                        uint32_t from, uint32_t upto, uint64_t time_lo,
+                        uint64_t time_hi) {
+    TCM_ASSERT(from >= HEAD_BYTES && from < upto && upto <= b->size);
+    struct mtf_raw_place place = {
+        .thread = b->thread,
+        .offset = b->stream + from - HEAD_BYTES,
+        .buffer_start = b->stream,
+        .time_lo = time_lo,
+        .time_hi = time_hi,
+    };
+    return mtf_raw_write_data(&s->writer, &place, b->base + from, upto - from);
+}
+
+/* The time up to which B's thread has given memory, if it has a meaning for
+   other threads; *GIVEN: the bytes that were published before it. 0: none. */
+static uint64_t given_time(const struct mtr_saver *s,
+                           const struct mtr_buffer *b, uint64_t time_hi,
+                           uint32_t *given) {
+    const struct mtf_spool_given *g = mtr_buffer_given(b);
+    if (mtr_registry_is_single(&s->rec->registry, time_hi))
+        return 0;
+    /* Acquire: the time is that of these bytes, or of more. */
+    *given = tcm_load_acquire(&g->given);
+    return *given == 0 ? 0 : tcm_load_relaxed(&g->time_ns);
+}
+
+/* Saves B's bytes up to UPTO, which were published before TIME_HI. IS_REST: B
+   will have no more. */
 static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
                  uint64_t time_hi, bool is_rest) {
     if (upto <= b->saved)
         return true;
     TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
     TCM_ASSERT(b->thread != MTF_THREAD_NONE && b->stream <= UINT64_MAX / 2);
-    struct mtf_raw_place place = {
-        .thread = b->thread,
-        .offset = b->stream + b->saved - HEAD_BYTES,
-        .buffer_start = b->stream,
-        .time_lo = b->time_lo,
-        .time_hi = time_hi,
-    };
-    const uint8_t *fresh = b->base + b->saved;
-    size_t fresh_bytes = upto - b->saved;
+    uint32_t from = b->saved;
+    uint64_t time_lo = b->time_lo;
     /* The part of a flight recording that has the buffer's beginning may be
        removed before this part is. */
-    if (b->part != s->output.part && b->saved != HEAD_BYTES) {
-        place.offset = b->stream;
-        place.time_lo = b->taken_ns;
-        b->saved = HEAD_BYTES;
+    if (b->part != s->output.part && from != HEAD_BYTES) {
+        from = HEAD_BYTES;
+        time_lo = b->taken_ns;
     }
-    b->part = s->output.part;
-    if (!mtf_raw_write_data(&s->writer, &place, b->base + b->saved,
-                            upto - b->saved))
+    uint32_t given = 0;
+    uint64_t given_ns = given_time(s, b, time_hi, &given);
+    if (given > b->saved && given <= upto && given_ns > time_lo &&
+        given_ns < time_hi) {
+        if (!write_piece(s, b, from, given, time_lo, given_ns))
+            return false;
+        from = given;
+        time_lo = given_ns;
+    }
+    if (from < upto && !write_piece(s, b, from, upto, time_lo, time_hi))
         return false;
-    count(s, b, fresh, fresh_bytes, is_rest);
+    count(s, b, b->base + b->saved, upto - b->saved, is_rest);
+    b->part = s->output.part;
     b->saved = upto;
     TCM_ASSERT(b->mark <= s->writer.raw_bytes);
     b->mark = s->writer.raw_bytes;

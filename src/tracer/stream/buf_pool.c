@@ -350,6 +350,7 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
         const size_t behind = before + sizeof(head->saved);
         memset(b->base, 0, before);
         memset(b->base + behind, 0, b->used - behind);
+        memset(mtr_buffer_given(b), 0, sizeof(struct mtf_spool_given));
     }
     tcm_lock(&pool->lock);
     TCM_ASSERT(pool->full_bytes >= b->size);

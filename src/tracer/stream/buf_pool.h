@@ -30,6 +30,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "traceformat/raw_layout.h"
 
 #define MTR_SMALL_BYTES 4096u
 #define MTR_LARGE_BYTES (64u << 10)
@@ -72,6 +73,12 @@ struct mtr_buffer {
     bool in_round;
     uint32_t part; /* part of a flight recording that has its beginning */
 };
+
+/* The end of B, which its thread writes. */
+static inline struct mtf_spool_given *
+mtr_buffer_given(const struct mtr_buffer *b) {
+    return (struct mtf_spool_given *)(void *)(b->base + b->size) - 1;
+}
 
 struct mtr_stack {
     struct mtr_buffer *top;

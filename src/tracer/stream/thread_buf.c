@@ -52,6 +52,43 @@ void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
     put_time(t, ns);
 }
 
+/* Times of a thread without others are at most this far apart where it takes or
+   gives memory: the times of its events are estimated between them. */
+#define SINGLE_NS 500000u
+
+static bool may_skip(const struct mtr_thread *t, uint64_t ns) {
+    const struct mtr_thread_cold *cold = t->cold;
+    return cold->buffer != NULL && !mtr_drops(t) &&
+           ns < cold->time_ns + SINGLE_NS;
+}
+
+/* Memory of another thread comes by an acquire, so its stream is seen, too. */
+void mtr_put_took(struct mtr_thread *t, uint64_t ns) {
+    if (!may_skip(t, ns) ||
+        !tcm_load_relaxed(&mtr_recorder->registry.is_single))
+        mtr_put_time(t, ns);
+}
+
+/*
+ * The next thread may take the memory before this one writes another time. So
+ * the time is kept outside of the events, where the saver and readers of the
+ * spool find it. The last one is enough: it bounds all events before it, and
+ * is before the times of all other threads, because it was read before the
+ * second thread entered.
+ */
+void mtr_put_gives(struct mtr_thread *t, uint64_t ns) {
+    if (!may_skip(t, ns) ||
+        !mtr_registry_is_single(&mtr_recorder->registry, ns)) {
+        mtr_put_time(t, ns);
+        return;
+    }
+    const struct mtr_buffer *b = t->cold->buffer;
+    struct mtf_spool_given *g = mtr_buffer_given(b);
+    tcm_store_relaxed(&g->time_ns, ns);
+    /* Pairs with the acquire of the saver. */
+    tcm_store_release(&g->given, (uint32_t)(t->pos - b->base));
+}
+
 /* Publishes an event of N bytes, for which there was room. */
 static void publish(struct mtr_thread *t, unsigned n) {
     const struct mtr_buffer *b = t->cold->buffer;

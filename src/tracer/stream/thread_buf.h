@@ -89,8 +89,9 @@ static inline uint64_t mtr_word_marked(uint64_t word, uint64_t first) {
 }
 
 /* Bytes kept free behind limit: the 8-byte store of an event may begin at limit
-   - 1, and all of it must lie inside the buffer, followed by a zero. */
-#define MTR_BUFFER_SLACK 16u
+   - 1, and all of it must lie inside the buffer, followed by a zero and by
+   struct mtf_spool_given. */
+#define MTR_BUFFER_SLACK (16u + (unsigned)sizeof(struct mtf_spool_given))
 
 /* How far ahead of pos an allocation prefetches: the saver has zeroed these
    bytes on another processor. */
@@ -228,6 +229,14 @@ static TCM_ALWAYS_INLINE void mtr_put_free_call(struct mtr_thread *t,
  */
 /* Records the time NS, read by this thread; times never go back in a stream. */
 void mtr_put_time(struct mtr_thread *t, uint64_t ns);
+/*
+ * Note the time NS, read after T took memory from levels that threads share, or
+ * before it gives memory to them. Only other threads need these times, so while
+ * no other thread has a stream few of them are written: see
+ * mtr_registry_is_single.
+ */
+void mtr_put_took(struct mtr_thread *t, uint64_t ns);
+void mtr_put_gives(struct mtr_thread *t, uint64_t ns);
 /* Each returns the token of the new block. */
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2);

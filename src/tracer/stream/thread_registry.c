@@ -64,6 +64,7 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
     memset(&r->ended, 0, sizeof(r->ended));
     tcm_store_relaxed(&r->missed, (uint64_t)0);
     r->first_id = r->next_id;
+    r->streams = 0;
     tcm_unlock(&r->lock);
 }
 
@@ -179,8 +180,12 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         if (record->hot.flags != 0)
             record->hot.first_token = UINT64_MAX;
         tcm_dlist_push_back(&r->live, &record->cold.link);
+        r->streams++;
+        tcm_store_relaxed(&r->is_single, r->streams == 1);
     }
     tcm_unlock(&r->lock);
+    /* Before the thread reads its first time: mtr_registry_is_single. */
+    tcm_fence_seq_cst();
     TCM_TESTPOINT("thread_registered");
     return record == NULL ? NULL : &record->hot;
 }

@@ -70,6 +70,8 @@ struct mtr_registry {
     struct tcm_lock lock;
     uint32_t next_id;  /* the last id given; ids are never reused */
     uint32_t first_id; /* next_id less the threads of this session */
+    uint32_t streams;  /* streams that this session has had so far */
+    bool is_single;    /* streams == 1 */
     struct tcm_dlist live;
     struct mtr_thread_record *free;
     uint32_t slab;      /* slab that records are cut from */
@@ -84,6 +86,22 @@ struct mtr_thread_record {
 } TCM_ALIGNED(TCM_CACHE_LINE);
 
 void mtr_registry_init(struct mtr_registry *r);
+
+/*
+ * True if only one thread has a stream, and no other thread had one when the
+ * caller read NS: times of others are greater. A second thread clears the word,
+ * makes a fence and then reads its first time; here the fence comes after the
+ * reading of NS, which the store of NS keeps before it. So either this sees the
+ * cleared word, or those times are read after NS.
+ */
+static inline bool mtr_registry_is_single(const struct mtr_registry *r,
+                                          uint64_t ns) {
+    volatile uint64_t stored = ns;
+    (void)stored;
+    tcm_fence_seq_cst();
+    return tcm_load_relaxed(&r->is_single);
+}
+
 /* Clears the limits of all threads: the next event of each enters mtr_enter. */
 void mtr_registry_clear_limits(struct mtr_recorder *rec);
 void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,

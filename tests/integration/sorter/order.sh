@@ -15,20 +15,24 @@ if [ "${LONG:-0}" = 1 ]; then
 fi
 handed=0
 
-# fits NAME THREADS STEPS LIVES: records and checks a program of that shape.
+# fits NAME THREADS STEPS LIVES [alone [kill]]: records and checks a program of
+# that shape.
 fits() {
     name=$1
     shift
-    record "$work/t" "$built/sorter/order_target" "$work/log" "$@"
-    is "$name: program" $? 0
+    status=0
+    case $* in *kill) status=137 ;; esac
+    record "$work/t" "$built/sorter/order_target" "$work/log" "$@" \
+        2>"$work/err"
+    is "$name: program" $? $status
     "$postprocess" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
     is "$name: postprocess" $? 0
     diag <"$work/err"
     is "$name: no conflicts" \
         "$(json "$work/json" complete order_conflicts unmatched_frees)" \
         "true 0 0"
-    if got=$("$python" "$here/sorter/order_check.py" "$work/log" "$@" \
-        "$work/p" 2>"$work/err"); then
+    if got=$("$python" "$here/sorter/order_check.py" "$work/log" "$1" "$2" \
+        "$3" "$work/p" 2>"$work/err"); then
         pass "$name: the order fits every address"
         at_least "$name: enough was checked" "${got% *}" $((steps / 4))
         handed=$((handed + ${got#* }))
@@ -50,6 +54,16 @@ while [ $round -lt $rounds ]; do
     done
 done
 at_least "memory went from thread to thread" $handed $((rounds * 20))
+
+# A thread that was alone: the second one gets what it freed shortly before.
+handed=0
+round=0
+while [ $round -lt 4 ]; do
+    round=$((round + 1))
+    fits "alone, $round" 2 $((round * steps / 4)) 1 alone
+    fits "alone and killed, $round" 2 $((round * steps / 4)) 1 alone kill
+done
+at_least "alone: memory went from thread to thread" $handed 100
 
 # A clock that stands still while memory goes from thread to thread.
 handed=0
