@@ -192,15 +192,16 @@ static uint64_t run_calloc_large(double scale) {
     return 2 * n;
 }
 
-/* Tables that stay, of which one page in eight is used. */
-static uint64_t run_calloc_large_fresh(double scale) {
+/* N tables of LEAST to LEAST + MORE bytes that stay, of which one page in eight
+   is used. */
+static uint64_t fresh_tables(uint64_t n, size_t least, size_t more) {
     enum { MOST = 4000 };
     static void *kept[MOST];
-    uint64_t n = bench_count(scale, 1000), s = 59;
+    uint64_t s = 59;
     if (n > MOST)
         n = MOST;
     for (uint64_t i = 0; i < n; i++) {
-        size_t size = 256 * KIB + bench_random(&s) % (2 * MIB);
+        size_t size = least + bench_random(&s) % more;
         char *p = bench_hide(calloc(size / 8, 8));
         if (!p)
             abort();
@@ -210,6 +211,13 @@ static uint64_t run_calloc_large_fresh(double scale) {
     for (uint64_t i = 0; i < n; i++)
         free(kept[i]);
     return 2 * n;
+}
+
+static uint64_t run_calloc_medium_fresh(double scale) {
+    return fresh_tables(bench_count(scale, 4000), 32 * KIB, 224 * KIB);
+}
+static uint64_t run_calloc_large_fresh(double scale) {
+    return fresh_tables(bench_count(scale, 1000), 256 * KIB, 2 * MIB);
 }
 
 static const struct workload list[] = {
@@ -225,9 +233,13 @@ static const struct workload list[] = {
      run_realloc_large},
     {"realloc-many", "500 buffers growing at once to 128 KiB",
      run_realloc_many},
+    {"calloc-medium-fresh",
+     "zeroed blocks of 32 to 256 KiB that stay, one "
+     "page in eight written",
+     run_calloc_medium_fresh},
     {"calloc-large", "zeroed blocks of 256 KiB to 2.2 MiB, memory used before",
      run_calloc_large},
-    {"calloc-large-fresh", "the same, staying, one page in eight written",
+    {"calloc-large-fresh", "such blocks, staying, one page in eight written",
      run_calloc_large_fresh},
     {NULL, NULL, NULL}};
 

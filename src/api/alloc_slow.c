@@ -31,8 +31,8 @@ static void *private_alloc(size_t size, size_t align) {
 }
 
 /* One attempt to allocate SIZE bytes for a request of ASKED bytes, which is the
-   size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes are known to
-   be 0. */
+   size that is recorded. ALIGN 0: a plain call. A calloc sets *ZEROED if all
+   bytes are known to be 0. */
 static void *alloc_once(size_t size, size_t asked, size_t align,
                         enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
@@ -52,6 +52,8 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
     struct tcm_block block = {NULL, NULL, false};
     if (TCM_UNLIKELY(weight != 0))
         block = tcm_block_get_sampled(size, align, asked, weight, &shared);
+    if (block.ptr == NULL && call == MTF_CALL_CALLOC)
+        block = tcm_block_get_untouched(self, size, &shared);
     if (TCM_LIKELY(block.ptr == NULL))
         block = tcm_block_get(self, trace, size, align, &shared);
     if (block.ptr == NULL)
@@ -101,9 +103,8 @@ void *tcm_alloc_try_slow(size_t size, enum mtf_call call) {
     return alloc_any(size, size, 0, call, false, &zeroed);
 }
 
-void *tcm_calloc_large(size_t size) {
+void *tcm_calloc_slow(size_t size) {
     bool zeroed = false;
-    TCM_ASSERT(size > TCM_MAX_SMALL);
     void *p = alloc_any(size, size, 0, MTF_CALL_CALLOC, true, &zeroed);
     if (p != NULL && !zeroed)
         memset(p, 0, size);

@@ -17,8 +17,8 @@
 TCM_COLD void *tcm_alloc_slow(size_t size, enum mtf_call call);
 /* tcm_alloc_slow that records no failure, for callers that try again. */
 TCM_COLD void *tcm_alloc_try_slow(size_t size, enum mtf_call call);
-/* calloc of more than TCM_MAX_SMALL bytes. */
-TCM_COLD void *tcm_calloc_large(size_t size);
+/* calloc, which clears no memory that is known to be 0. */
+TCM_COLD void *tcm_calloc_slow(size_t size);
 /* Records a call that failed. ALIGN_LOG2: log2 of the requested alignment, 0
    for a plain call, TCM_ALIGN_REFUSED for an alignment that no block can have.
  */

@@ -67,15 +67,30 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
     tcm_cache_drop_top(cache, size_class);
 }
 
+static void complete_large(struct tcm_block *block, bool *shared) {
+    *shared = true;
+    TCM_ASSERT(block->ptr == NULL ||
+               tcm_block_info(block->ptr).kind == TCM_BLOCK_LARGE);
+    if (block->ptr != NULL)
+        block->word = tcm_block_word(block->ptr, true);
+}
+
 static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
-    *shared = true;
     TCM_ASSERT(size <= TCM_MAX_REQUEST);
     block.ptr = tcm_large_alloc(size, align, &block.zeroed);
-    TCM_ASSERT(block.ptr == NULL ||
-               tcm_block_info(block.ptr).kind == TCM_BLOCK_LARGE);
-    if (block.ptr != NULL)
-        block.word = tcm_block_word(block.ptr, true);
+    complete_large(&block, shared);
+    return block;
+}
+
+struct tcm_block tcm_block_get_untouched(struct tcm_thread_state *self,
+                                         size_t size, bool *shared) {
+    struct tcm_block block = {NULL, NULL, true};
+    if (size <= TCM_UNTOUCHED_LEAST || size > TCM_MAX_SMALL ||
+        tcm_cache_peek(self->own, tcm_size_class(size))->ptr != NULL)
+        return block;
+    block.ptr = tcm_large_alloc_untouched(size);
+    complete_large(&block, shared);
     return block;
 }
 

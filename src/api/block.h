@@ -28,6 +28,14 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
                                size_t align, bool *shared);
 /* A block with pages of its own, whatever its size. */
 struct tcm_block tcm_block_get_pages(size_t size, size_t align, bool *shared);
+/*
+ * Such a block for a SIZE that has a class, all 0, without memory behind it
+ * yet. Its ptr is NULL up to TCM_UNTOUCHED_LEAST, and where an object is at
+ * hand whose memory was in use before.
+ */
+#define TCM_UNTOUCHED_LEAST ((size_t)16 << 10)
+struct tcm_block tcm_block_get_untouched(struct tcm_thread_state *self,
+                                         size_t size, bool *shared);
 /* Such a block for a request of ASKED bytes, which is a sample of WEIGHT: tells
    listeners (alloc_probes.h). */
 struct tcm_block tcm_block_get_sampled(size_t size, size_t align, size_t asked,

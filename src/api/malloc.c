@@ -19,8 +19,7 @@ static TCM_COLD void *slow_malloc(size_t size) {
 
 static TCM_COLD void *slow_calloc(size_t size) {
     tcm_trace_from_here();
-    void *p = tcm_alloc_slow(size, MTF_CALL_CALLOC);
-    return p == NULL ? NULL : memset(p, 0, size);
+    return tcm_calloc_slow(size);
 }
 
 /* Serves no request, so that the caller takes its own slow path. */
@@ -107,7 +106,7 @@ TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
     }
     if (TCM_UNLIKELY(bytes > TCM_MAX_SMALL)) {
         tcm_trace_from_here();
-        return tcm_calloc_large(bytes);
+        return tcm_calloc_slow(bytes);
     }
     void *p = tcm_alloc_path(bytes, no_block, no_block);
     return TCM_LIKELY(p != NULL) ? memset(p, 0, bytes) : far_calloc(bytes);

@@ -50,18 +50,28 @@ static size_t pages_of(size_t size) {
     return (size + TCM_PAGE_SIZE - 1) >> TCM_PAGE_SHIFT;
 }
 
+/* Block of SPAN, which is new, or NULL. */
+static void *new_large_block(struct tcm_span *span) {
+    if (span == NULL)
+        return NULL;
+    span->sampled = false;
+    return (void *)span->start;
+}
+
 void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
     TCM_ASSERT(heap_ready && (align == 0 || tcm_is_pow2(align)));
     size_t pages = pages_of(size);
     size_t align_pages = align <= TCM_PAGE_SIZE ? 1 : align >> TCM_PAGE_SHIFT;
     if (pages == 0 || align_pages > ((size_t)1 << TCM_ADDRESS_BITS) / 2)
         return NULL;
-    struct tcm_span *span =
-        tcm_page_heap_alloc(pages, align_pages, TCM_SPAN_LARGE, 1, zeroed);
-    if (span == NULL)
-        return NULL;
-    span->sampled = false;
-    return (void *)span->start;
+    return new_large_block(
+        tcm_page_heap_alloc(pages, align_pages, TCM_SPAN_LARGE, 1, zeroed));
+}
+
+void *tcm_large_alloc_untouched(size_t size) {
+    size_t pages = pages_of(size);
+    TCM_ASSERT(heap_ready && pages != 0);
+    return new_large_block(tcm_page_heap_alloc_zeroed(pages));
 }
 
 void tcm_large_free(struct tcm_span *span) {

@@ -30,6 +30,10 @@ void tcm_heap_free_one(unsigned size_class, void *ptr);
  * 0). *ZEROED becomes true if all its bytes are known to be 0.
  */
 void *tcm_large_alloc(size_t size, size_t align, bool *zeroed);
+/* A large block of SIZE bytes, all 0, without memory behind it yet, aligned to
+   a page. NULL: there is memory that another block should use first, or the
+   heap would have to grow. */
+void *tcm_large_alloc_untouched(size_t size);
 /* Frees the large block of SPAN. */
 void tcm_large_free(struct tcm_span *span);
 /* Grows or shrinks a large block in place. false: not possible there. */

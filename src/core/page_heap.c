@@ -267,6 +267,29 @@ static struct tcm_span *find_run(struct tcm_page_heap *heap,
     return NULL;
 }
 
+/* Makes the pages that WANT asks for, OFFSET pages into the free run RUN, a
+   span. NULL: no memory for a record. */
+static struct tcm_span *carve_for(struct tcm_span *run, size_t offset,
+                                  const struct request *want) {
+    struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    bool released = run->state == TCM_SPAN_RELEASED;
+    struct tcm_span *span =
+        tcm_run_carve(run, offset, want->pages, want->state, want->bit_words);
+    if (span == NULL)
+        return NULL;
+    TCM_ASSERT(span->pages == want->pages);
+    TCM_ASSERT(span->start % (want->align << TCM_PAGE_SHIFT) == 0);
+    TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
+    if (released)
+        tcm_page_taken(tcm_span_bytes(span));
+    tcm_page_count(&heap->spans_made, 1);
+    if (want->state == TCM_SPAN_LARGE) {
+        heap->large_pages += want->pages;
+        heap->large_blocks++;
+    }
+    return span;
+}
+
 static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
                                      const struct request *want, bool *zeroed) {
     size_t offset;
@@ -275,21 +298,7 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
     if (run == NULL)
         return NULL;
     TCM_ASSERT(run->state == (*zeroed ? TCM_SPAN_RELEASED : TCM_SPAN_FREE));
-    struct tcm_span *span =
-        tcm_run_carve(run, offset, want->pages, want->state, want->bit_words);
-    if (span == NULL)
-        return NULL;
-    TCM_ASSERT(span->pages == want->pages);
-    TCM_ASSERT(span->start % (want->align << TCM_PAGE_SHIFT) == 0);
-    TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
-    if (*zeroed)
-        tcm_page_taken(tcm_span_bytes(span));
-    tcm_page_count(&heap->spans_made, 1);
-    if (want->state == TCM_SPAN_LARGE) {
-        heap->large_pages += want->pages;
-        heap->large_blocks++;
-    }
-    return span;
+    return carve_for(run, offset, want);
 }
 
 /* Takes HEAP's lock, and before it the growth lock if GROW. */
@@ -371,6 +380,27 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         span = alloc_from(heap, &want, zeroed);
     if (span == NULL)
         span = alloc_elsewhere(heap, &want, zeroed);
+    return span;
+}
+
+struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages) {
+    struct request want = {.pages = pages,
+                           .align = 1,
+                           .wish = large_step(pages),
+                           .state = TCM_SPAN_LARGE,
+                           .bit_words = 1};
+    struct tcm_span *span = NULL;
+    size_t offset;
+    TCM_ASSERT(pages != 0);
+    tcm_meta_stock();
+    struct tcm_page_heap *heap = lock_thread_shard();
+    if (fit_request(&heap->free, &want, &offset) == NULL &&
+        within_limit(heap, pages)) {
+        struct tcm_span *run = fit_request(&heap->released, &want, &offset);
+        if (run != NULL)
+            span = carve_for(run, offset, &want);
+    }
+    tcm_unlock(&heap->lock);
     return span;
 }
 

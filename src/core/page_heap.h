@@ -37,6 +37,10 @@ void tcm_page_heap_init(void);
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed);
+/* Allocates a LARGE span of PAGES pages, all bytes 0, of RELEASED pages of the
+   thread's shard. NULL: FREE pages would serve the request, or there are too
+   few pages without growth. */
+struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages);
 /* Frees a MOVING or LARGE span, which the page map has at its ends only and
    without entries. */
 void tcm_page_heap_free(struct tcm_span *span);
