@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether threads replay beside each other: wall time of replay with
---threads=real by that with --threads=switch, in turn, on a made-up trace of
-threads that are busy at the same time and have nothing to do with each other.
+--threads=real by that with --threads=switch, in turn, on the traces that are
+named, or on a made-up one of threads that are busy at the same time and have
+nothing to do with each other. "elapsed" counts what the decoding process
+takes, too.
 """
 import argparse
 import json
@@ -63,37 +65,48 @@ def make(build, work, threads, count):
     return trace
 
 
-def wall(build, allocator, mode, trace, work):
+def times(build, allocator, mode, trace, work):
     out = os.path.join(work, "json")
     subprocess.run([os.path.join(build, "malloc-trace-replay", "replay"),
                     "--threads=" + mode, "--json", out, trace],
                    env=dict(os.environ, **allocator.settings),
                    stdout=subprocess.DEVNULL, check=True)
     with open(out) as f:
-        return json.load(f)["wall_ns"]
+        figures = json.load(f)
+    return figures["wall_ns"], figures["elapsed_ns"]
+
+
+def compare(a, build, allocator, name, trace, work):
+    walls, elapsed = [], []
+    for _ in range(a.rounds):
+        one = times(build, allocator, "switch", trace, work)
+        real = times(build, allocator, "real", trace, work)
+        walls.append(real[0] / one[0])
+        elapsed.append(real[1] / one[1])
+    walls.sort()
+    print("%s: real / switch %.2f (%.2f to %.2f in %d rounds), elapsed %.2f" % (
+        name, lib.median(walls), walls[0], walls[-1], a.rounds,
+        lib.median(elapsed)))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("traces", nargs="*", metavar="TRACE")
     p.add_argument("--build", default=".")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--operations", type=float, default=12e6)
     a = p.parse_args()
     build = os.path.abspath(a.build)
+    print(lib.machine())
     with lib.WorkFolder(None) as work:
         ours = lib.allocators(build, work, {"ours"})[0]
-        trace = make(build, work, a.threads, int(a.operations))
-        ratios = []
-        for _ in range(a.rounds):
-            one = wall(build, ours, "switch", trace, work)
-            real = wall(build, ours, "real", trace, work)
-            ratios.append(real / one)
-    ratios.sort()
-    print(lib.machine())
-    print("%d threads: real / switch %.2f (%.2f to %.2f in %d rounds)" % (
-        a.threads, lib.median(ratios), ratios[0], ratios[-1], a.rounds))
+        for trace in a.traces:
+            compare(a, build, ours, os.path.basename(trace), trace, work)
+        if not a.traces:
+            compare(a, build, ours, "%d threads" % a.threads,
+                    make(build, work, a.threads, int(a.operations)), work)
 
 
 main()

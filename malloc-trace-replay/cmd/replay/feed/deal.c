@@ -640,12 +640,32 @@ static size_t words_of(const uint64_t *w) {
                                  : 1;
 }
 
+/* Words from the prefetch of a slot to that of the cell in it, and from there
+   to the operation that needs both: a free of an old block would wait for two
+   misses of the caches, one after the other. */
+#define AHEAD 12u
+TCM_STATIC_ASSERT(2 * AHEAD <= REPLAY_BATCH_PAD, "reads stay within the batch");
+
+/* Prefetches what operations behind W need. Words there may be no operations,
+   so any number may stand for a slot. */
+static TCM_ALWAYS_INLINE void deal_prefetch(const struct replay_deal *d,
+                                            const uint64_t *w) {
+    uint32_t near = replay_word_slot(w[AHEAD]);
+    uint32_t far = replay_word_slot(w[2 * AHEAD]);
+    if (far < d->slots)
+        __builtin_prefetch(&d->slot[far], 1);
+    if (near < d->slots)
+        __builtin_prefetch(&d->cell[d->slot[near].cell], 1);
+}
+
 static bool batch_deal(struct replay_deal *d) {
     struct replay_batch *b = &d->staging;
     bool good = cells_collect(d);
     const uint64_t *w = b->word, *end = w + b->words;
-    for (; good && w < end; w += words_of(w))
+    for (; good && w < end; w += words_of(w)) {
+        deal_prefetch(d, w);
         good = deal_words(d, w);
+    }
     TCM_ASSERT(!good || w == end);
     if (b->last)
         good &= windows_end(d);

@@ -20,6 +20,10 @@
 /* A sleeper checks this often that its partner is alive. */
 #define RING_SLEEP_NS 50000000
 
+/* Values of `sleeps` while the taker sleeps. */
+#define RING_UNTIL_FILLED 1u
+#define RING_UNTIL_FULL   2u
+
 /* Size of the memory, in whole pages of any size. */
 static size_t ring_bytes(uint32_t batches) {
     size_t n = sizeof(struct replay_ring) +
@@ -129,13 +133,25 @@ struct replay_batch *replay_ring_fill(struct replay_ring *r) {
     return replay_ring_place(r, filled);
 }
 
+/* True if no batch comes before all present ones are taken, of which some may
+   be taken already. */
+static bool ring_is_full(struct replay_ring *r) {
+    uint32_t filled = tcm_load_acquire(&r->filled);
+    TCM_ASSERT(r->low == 0);
+    return (filled % r->batches == 0 &&
+            filled != tcm_load_acquire(&r->taken)) ||
+           (filled != 0 && replay_ring_place(r, filled - 1)->last);
+}
+
 void replay_ring_filled(struct replay_ring *r) {
     TCM_ASSERT(r->filled - tcm_load_acquire(&r->taken) < r->batches);
     TCM_ASSERT(replay_ring_place(r, r->filled)->words <= REPLAY_BATCH_WORDS);
     /* Publishes the batch and the result; pairs with replay_ring_take. */
     tcm_store_release(&r->filled, r->filled + 1);
     tcm_fence_seq_cst();
-    if (tcm_load_relaxed(&r->sleeps) != 0)
+    uint32_t sleeps = tcm_load_relaxed(&r->sleeps);
+    if (sleeps == RING_UNTIL_FILLED ||
+        (sleeps == RING_UNTIL_FULL && ring_is_full(r)))
         tcm_futex_wake_shared(&r->filled, 1);
 }
 
@@ -172,7 +188,7 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
     }
     for (;;) {
         uint32_t read = r->read;
-        tcm_store_relaxed(&r->sleeps, 1u);
+        tcm_store_relaxed(&r->sleeps, RING_UNTIL_FILLED);
         tcm_fence_seq_cst();
         b = ring_next(r);
         if (!b)
@@ -192,20 +208,10 @@ bool replay_ring_has(struct replay_ring *r) {
     return tcm_load_acquire(&r->filled) != r->read;
 }
 
-/* True if no batch comes before all present ones are taken, of which some may
-   be taken already. */
-static bool ring_is_full(struct replay_ring *r) {
-    uint32_t filled = tcm_load_acquire(&r->filled);
-    TCM_ASSERT(r->low == 0);
-    return (filled % r->batches == 0 &&
-            filled != tcm_load_acquire(&r->taken)) ||
-           (filled != 0 && replay_ring_place(r, filled - 1)->last);
-}
-
 void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status) {
     while (!ring_is_full(r)) {
         uint32_t filled = tcm_load_acquire(&r->filled);
-        tcm_store_relaxed(&r->sleeps, 1u);
+        tcm_store_relaxed(&r->sleeps, RING_UNTIL_FULL);
         tcm_fence_seq_cst();
         if (!ring_is_full(r))
             tcm_futex_wait_shared(&r->filled, filled, RING_SLEEP_NS);
@@ -214,6 +220,11 @@ void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status) {
             (ring_child_ended(child, status) || tool_stop_is_due()))
             return;
     }
+}
+
+uint32_t replay_ring_slots(struct replay_ring *r) {
+    uint32_t filled = tcm_load_acquire(&r->filled);
+    return filled == 0 ? 0 : replay_ring_place(r, filled - 1)->slots;
 }
 
 void replay_ring_taken(struct replay_ring *r) {

@@ -17,9 +17,9 @@
  *           wakes it. The taker reads it after each store of `taken`, with a
  *           full fence between on both sides, so one of the two sees the
  *           other's store
- *   sleeps  1 while the taker sleeps until `filled` changes; the filler reads
- *           it after each store of `filled`, with a full fence between on both
- *           sides
+ *   sleeps  not 0 while the taker sleeps, until `filled` changes or until the
+ *           ring is full; the filler reads it after each store of `filled`,
+ *           with a full fence between on both sides
  *
  * Why: a filler that is ahead sleeps until only `low` batches are left (half of
  * the ring, or none). So the measured process makes few system calls to wake
@@ -202,6 +202,8 @@ bool replay_ring_has(struct replay_ring *r);
 /* Taker of a ring that is filled and emptied in turns: sleeps until the ring is
    full, or has the last batch. CHILD and STATUS: as for replay_ring_take. */
 void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status);
+/* Taker, behind replay_ring_await_full: slots in use by all batches so far. */
+uint32_t replay_ring_slots(struct replay_ring *r);
 /* Taker: gives the oldest batch from replay_ring_take back to the filler. */
 void replay_ring_taken(struct replay_ring *r);
 

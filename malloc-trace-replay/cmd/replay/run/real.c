@@ -554,18 +554,26 @@ static void pause_sleep(const struct replay_batch *b) {
     replay_watch_sleep(w, last->is_state ? last : NULL, b->due_ns);
 }
 
+/* Makes room for COUNT cells. False: out of memory. */
+static bool cells_fit(uint32_t count) {
+    struct replay_real *r = dealer.real;
+    if (replay_table_fits(r->cells, count))
+        return true;
+    replay_arena_before(&dealer.arena);
+    size_t had = r->cells->bytes;
+    uint64_t huge = replay_rss_huge_before();
+    if (!replay_table_grow(r->cells, count))
+        return false;
+    replay_rss_huge_after(r->watch->rss, huge);
+    dealer.arena.bytes += r->cells->bytes - had;
+    replay_arena_after(&dealer.arena);
+    return true;
+}
+
 static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     struct replay_real *r = dealer.real;
-    if (!replay_table_fits(r->cells, b->slots)) {
-        replay_arena_before(&dealer.arena);
-        size_t had = r->cells->bytes;
-        uint64_t huge = replay_rss_huge_before();
-        if (!replay_table_grow(r->cells, b->slots))
-            return false;
-        replay_rss_huge_after(r->watch->rss, huge);
-        dealer.arena.bytes += r->cells->bytes - had;
-        replay_arena_after(&dealer.arena);
-    }
+    if (!cells_fit(b->slots))
+        return false;
     if (r->options.clock) {
         clock_lead(b);
     } else {
@@ -616,8 +624,12 @@ static void deal_all(const struct replay_batch *b) {
     struct replay_real *r = dealer.real;
     bool last = false;
     for (uint32_t number = 0;;) {
-        if (!r->options.is_paced)
+        if (!r->options.is_paced) {
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
+            /* Now, as it takes a millisecond that is not the allocator's. If
+               memory is out, the batch that needs it fails. */
+            (void)cells_fit(replay_ring_slots(r->ring));
+        }
         dealer.run_since_ns = tcm_clock_ns();
         replay_rss_from(r->watch->rss);
         if (!r->options.is_paced)
