@@ -46,6 +46,9 @@ static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
 /* States of a token: the event that makes it was read; that event was emitted,
    and none that frees it. */
 enum { TOKEN_READ = 1, TOKEN_BORN };
+#define TOKEN_BITS     2u
+#define TOKEN_MASK     UINT64_C(3)
+#define TOKENS_AT_ONCE 32u
 
 struct event {
     uint8_t type, align_log2; /* RAW_...; RAW_TOKENS: `size` is a time */
@@ -66,7 +69,10 @@ struct state {
     bool begun, ended, cut;
     struct tool_ids ids;
     struct thread *thread;
-    struct tool_map tokens; /* from token plus 1 to TOKEN_... */
+    /* TOKEN_... of TOKENS_AT_ONCE tokens each, by the number of those before
+       them plus 1. Numbers of live tokens are near each other. */
+    struct tool_map tokens;
+    size_t noted; /* place of the entry that was changed last */
     struct thread *current;
     uint32_t barriers;
     const char *why; /* next fault to return, or NULL */
@@ -75,7 +81,8 @@ struct state {
 /* --- Decoding ------------------------------------------------------------- */
 
 /* Takes a varint at *P. False: it is cut. */
-static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+static TCM_ALWAYS_INLINE bool take_varint(const uint8_t **p, const uint8_t *end,
+                                          uint64_t *v) {
     size_t n;
     if (*p == end)
         return false;
@@ -85,6 +92,8 @@ static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
     uint64_t w = 0;
     if (n == 9) {
         w = mtf_load_le64(*p + 1);
+    } else if (end - *p >= 8) {
+        w = mtf_load_le64(*p) << (64 - 8 * n) >> (64 - 7 * n);
     } else {
         memcpy(&w, *p, n);
         w >>= n;
@@ -108,13 +117,13 @@ static unsigned type_of(uint64_t w, uint64_t *payload) {
     return (unsigned)(w & 0xff);
 }
 
-static struct event *new_event(struct thread *t) {
-    if (!tool_array_reserve(&t->event, &t->room, t->count + 1,
+static TCM_ALWAYS_INLINE struct event *new_event(struct thread *t) {
+    if (TCM_UNLIKELY(t->count == t->room) &&
+        !tool_array_reserve(&t->event, &t->room, t->count + 1,
                             sizeof(*t->event)))
         return NULL;
     struct event *e = &t->event[t->count++];
-    memset(e, 0, sizeof(*e));
-    e->window = t->window;
+    *e = (struct event){.window = t->window};
     return e;
 }
 
@@ -129,30 +138,55 @@ static uint64_t next_token(struct thread *t, uint64_t payload) {
     return t->prev_token;
 }
 
+/* States of TOKEN and its neighbours; NULL: none has one. */
+static struct tool_map_entry *states_of(const struct state *s, uint64_t token) {
+    return token == UINT64_MAX
+               ? NULL
+               : tool_map_find(&s->tokens, token / TOKENS_AT_ONCE + 1);
+}
+
+/* Place of the state of TOKEN among those of its neighbours. */
+static unsigned shift_of(uint64_t token) {
+    return (unsigned)(token % TOKENS_AT_ONCE) * TOKEN_BITS;
+}
+
 /* Tells whether TOKEN has STATE. */
 static bool is_token(const struct state *s, uint64_t token, uint64_t state) {
-    const struct tool_map_entry *e =
-        token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
-    return e != NULL && e->value == state;
+    const struct tool_map_entry *e = states_of(s, token);
+    return e != NULL && (e->value >> shift_of(token) & TOKEN_MASK) == state;
 }
 
 /* Frees TOKEN. False: it has no live block. */
 static bool free_token(struct state *s, uint64_t token) {
-    struct tool_map_entry *e =
-        token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
-    if (e == NULL || e->value != TOKEN_BORN)
+    struct tool_map_entry *e = states_of(s, token);
+    unsigned shift = shift_of(token);
+    if (e == NULL || (e->value >> shift & TOKEN_MASK) != TOKEN_BORN)
         return false;
-    tool_map_remove(&s->tokens, e);
+    e->value &= ~(TOKEN_MASK << shift);
+    if (e->value == 0)
+        tool_map_remove(&s->tokens, e);
     return true;
 }
 
 /* Sets the state of TOKEN. False: out of memory, or an impossible number. */
-static bool note_token(struct state *s, uint64_t token, uint64_t state) {
-    struct tool_map_entry *e =
-        token == UINT64_MAX ? NULL : tool_map_get(&s->tokens, token + 1);
-    if (e != NULL)
-        e->value = state;
-    return e != NULL;
+static TCM_ALWAYS_INLINE bool note_token(struct state *s, uint64_t token,
+                                         uint64_t state) {
+    struct tool_map *m = &s->tokens;
+    uint64_t key = token / TOKENS_AT_ONCE + 1;
+    unsigned shift = shift_of(token);
+    if (token == UINT64_MAX)
+        return false;
+    /* Tokens are noted in the order of their numbers, mostly. */
+    if (m->entry == NULL || s->noted > m->mask ||
+        m->entry[s->noted].key != key) {
+        struct tool_map_entry *e = tool_map_get(m, key);
+        if (e == NULL)
+            return false;
+        s->noted = (size_t)(e - m->entry);
+    }
+    uint64_t *value = &m->entry[s->noted].value;
+    *value = (*value & ~(TOKEN_MASK << shift)) | state << shift;
+    return true;
 }
 
 /* Decodes the events of T in [P, END). Returns NULL, or why it stopped. */

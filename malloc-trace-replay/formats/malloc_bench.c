@@ -11,6 +11,7 @@
  * has no block, is a realloc of NULL.
  */
 #include "formats/format_reader.h"
+#include "traceformat/varint.h"
 
 /* Bytes of the longest line that is read. */
 #define LINE_MAX_BYTES 4096u
@@ -23,12 +24,23 @@ struct state {
 };
 
 /* Reads a varint. Returns its length; 0: it is cut or too long. */
-static inline size_t read_varint(const uint8_t *p, const uint8_t *end,
-                                 uint64_t *v) {
+static TCM_ALWAYS_INLINE size_t read_varint(const uint8_t *p,
+                                            const uint8_t *end, uint64_t *v) {
     *v = 0;
     if (TCM_LIKELY(p < end && *p < 0x80)) {
         *v = *p;
         return 1;
+    }
+    if (TCM_LIKELY(end - p >= 8)) {
+        /* Up to 4 bytes in few steps and no branch for each: groups of 7 bits
+           move together in pairs. */
+        uint64_t w = mtf_load_le64(p), last = ~w & 0x80808080u;
+        if (TCM_LIKELY(last != 0)) {
+            w &= (last ^ (last - 1)) & 0x7f7f7f7fu;
+            w = (w & 0x007f007fu) | (w & 0x7f007f00u) >> 1;
+            *v = (w & 0x3fffu) | (w & 0x3fff0000u) >> 2;
+            return (size_t)__builtin_ctzll(last) / 8 + 1;
+        }
     }
     for (size_t i = 0; i < 10 && p + i < end; i++) {
         *v |= (uint64_t)(p[i] & 0x7f) << 7 * i;
@@ -40,13 +52,15 @@ static inline size_t read_varint(const uint8_t *p, const uint8_t *end,
 
 /* Reads a field: its *NUMBER, and its value *V, or *V bytes at *BYTES. Returns
    the length of the field; 0: it is cut or invalid. */
-static size_t read_field(const uint8_t *p, const uint8_t *end, uint64_t *number,
-                         uint64_t *v, const uint8_t **bytes) {
+static TCM_ALWAYS_INLINE size_t read_field(const uint8_t *p, const uint8_t *end,
+                                           uint64_t *number, uint64_t *v,
+                                           const uint8_t **bytes) {
     uint64_t tag;
     size_t n = read_varint(p, end, &tag), m;
     if (n == 0 || tag >> 3 == 0)
         return 0;
     *number = tag >> 3;
+    *v = 0;
     *bytes = NULL;
     switch (tag & 7) {
     case 0:
@@ -73,7 +87,8 @@ struct call {
     bool has[FIELDS + 1];
 };
 
-static bool read_call(const uint8_t *p, const uint8_t *end, struct call *c) {
+static TCM_ALWAYS_INLINE bool read_call(const uint8_t *p, const uint8_t *end,
+                                        struct call *c) {
     uint64_t number, v;
     const uint8_t *bytes;
     while (p < end) {
@@ -177,6 +192,42 @@ static enum format_result next_event(void *state, struct format_reader *r,
     return fill_event(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
+/* Longest line of read_common. */
+#define COMMON_MAX 26
+
+/* Makes *C of a line in the form that protobuf's own writers give most: malloc
+   with id and size, or free with an id. COMMON_MAX bytes are there, at least.
+   Returns the length of the line; 0: it has another form. */
+static TCM_ALWAYS_INLINE size_t read_common(const uint8_t *p,
+                                            const uint8_t *end,
+                                            struct format_call *c) {
+    const uint8_t *at = p + 4;
+    uint64_t id, size = 0;
+    bool frees = p[2] == (BENCH_FREE << 3 | 2);
+    if (p[0] != 0x0a || p[1] >= 0x80 || p[3] + 2u != p[1] ||
+        (!frees && p[2] != (BENCH_MALLOC << 3 | 2)) || *at++ != 0x08)
+        return 0;
+    size_t n = read_varint(at, end, &id);
+    at += n;
+    if (n == 0 || id >> 63 != 0)
+        return 0;
+    if (!frees) {
+        if (*at++ != 0x10 || (n = read_varint(at, end, &size)) == 0)
+            return 0;
+        at += n;
+    }
+    if (at != p + 2 + p[1])
+        return 0;
+    *c = (struct format_call){
+        .id = id + 1,
+        .size = size,
+        .kind = frees ? FORMAT_FREE : FORMAT_ALLOC,
+        .call = frees ? MTF_CALL_FREE : MTF_CALL_MALLOC,
+        .flags = frees ? FORMAT_NO_BLOCK_IGNORED : 0,
+    };
+    return (size_t)(at - p);
+}
+
 /* Reads calls without an alignment, up to a line that is cut. */
 static size_t next_batch(void *state, const uint8_t *p, size_t n,
                          struct format_batch *b) {
@@ -184,9 +235,16 @@ static size_t next_batch(void *state, const uint8_t *p, size_t n,
     const uint8_t *from = p, *end = p + n, *bytes;
     while (b->count < FORMAT_BATCH) {
         uint64_t number, v;
+        size_t length =
+            end - p < COMMON_MAX ? 0 : read_common(p, end, &b->call[b->count]);
+        if (TCM_LIKELY(length != 0)) {
+            b->call[b->count++].at = (uint32_t)(p - from);
+            p += length;
+            continue;
+        }
         struct format_event e = {0};
         struct call c = {0};
-        size_t length = read_field(p, end, &number, &v, &bytes);
+        length = read_field(p, end, &number, &v, &bytes);
         if (length == 0 || number != 1 || bytes == NULL ||
             !read_trace_line(bytes, (size_t)v, &c) || c.kind == 0 ||
             (c.kind == BENCH_MALLOC && c.has[3]) || !fill_event(s, &c, &e))

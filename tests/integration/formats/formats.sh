@@ -299,6 +299,89 @@ if [ "${TCM_HAVE_LZ4:-yes}" = yes ]; then
     check "is read again" "$malloc_trace" info android.p.lz4
 fi
 
+# --- Many calls ---------------------------------------------------------------
+
+cat >calls.awk <<'END'
+# Calls on 97 places, a block is freed or made; written as OUT says. Varints of
+# malloc-bench have 7 bits a byte, low first; those of gperftools-raw, of 2 or 3
+# bytes here, end in as many bits 10 or 100.
+function hex(n, bytes,  s) {
+    for (s = ""; bytes-- > 0; n = int(n / 256))
+        s = s sprintf("%02x", n % 256)
+    return s
+}
+function varint(n,  s) {
+    for (s = ""; n >= 128; n = int(n / 128))
+        s = s sprintf("%02x", n % 128 + 128)
+    return s sprintf("%02x", n)
+}
+function word(n) { return n < 16384 ? hex(n * 4 + 2, 2) : hex(n * 8 + 4, 3) }
+function signed(n) { return n < 0 ? -2 * n - 1 : 2 * n }
+function bench(kind, text) {
+    text = sprintf("%02x%02x", kind * 8 + 2, length(text) / 2) text
+    return sprintf("0a%02x", length(text) / 2) text
+}
+function flush_buffer() {
+    if (buffer != "")
+        print word(3) word(1024) word(length(buffer) / 2) buffer word(39) word(1024)
+    buffer = ""
+}
+BEGIN {
+    state = 1
+    made = 0
+    if (out == "raw")
+        print "e463bd6c"
+    else if (out == "rep")
+        print "100000\n3100\n6000\n1"
+    for (i = 0; i < 6000; i++) {
+        state = (state * 16807) % 2147483647
+        k = state % 97
+        size = 8 * (1 + int(state / 97) % 200)
+        if (k in id) {
+            if (out == "rep")
+                print "f " id[k]
+            else if (out == "bench")
+                print bench(2, "08" varint(id[k]))
+            else
+                buffer = buffer word(1 + 8 * signed(id[k] - last_id))
+            last_id = id[k]
+            delete id[k]
+        } else {
+            if (out == "rep")
+                print "a " made " " size
+            else if (out == "bench")
+                print bench(1, "08" varint(made) "10" varint(size))
+            else {
+                if (buffer == "")
+                    buffer = word(2 + 8 * made) word(1024)
+                buffer = buffer word(8 * signed(size / 8 - last_size))
+            }
+            last_size = size / 8
+            id[k] = made++
+        }
+        if (length(buffer) > 2000)
+            flush_buffer()
+    }
+    if (out == "raw") {
+        flush_buffer()
+        print word(15)
+    }
+}
+END
+for format in rep bench raw; do
+    awk -v out=$format -f calls.awk </dev/null >many
+    if [ $format != rep ]; then
+        sed 's/../\\\\x&/g' many | xargs printf '%b' >bytes
+        mv bytes many
+    fi
+    check "many calls, $format" "$malloc_trace" convert --strict --to text many \
+        text
+    grep '(' text >many.$format
+done
+at_least "are all there" "$(wc -l <many.rep)" 6000
+check "malloc-bench: the same calls as rep" diff many.rep many.bench
+check "gperftools-raw: the same calls as rep" diff many.rep many.raw
+
 # --- What others say ----------------------------------------------------------
 
 echo 'no trace at all' >nothing
