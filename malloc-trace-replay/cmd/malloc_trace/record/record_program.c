@@ -489,11 +489,10 @@ void record_program_examine(struct record_program *p, const char *command,
 
 static void note_runtime(const struct record_program *p) {
     const struct record_runtime *r = p->runtime;
-    const char *value =
-        r == NULL || r->variable == NULL ? NULL : getenv(r->variable);
-    if (r != NULL && r->note != NULL && (value == NULL || *value == '\0') &&
-        !tool_is_quiet())
-        fprintf(stderr, "%s: %s: %s\n", tool_name(), p->command, r->note);
+    if (r == NULL || r->note == NULL || tool_is_quiet() ||
+        (r->variable != NULL && getenv(r->variable) != NULL))
+        return;
+    fprintf(stderr, "%s: %s: %s\n", tool_name(), p->command, r->note);
 }
 
 /* Allocators' libraries that programs are linked with. */
