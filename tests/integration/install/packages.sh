@@ -150,17 +150,21 @@ cp /etc/resolv.conf "$root/etc/"
 # A mirror may be a snapshot of some day.
 echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/snapshot"
 mkdir "$root/packages"
-cp first/*.deb "$root/packages/"
+cp first/*.deb first/*.dsc first/*.tar.xz first/*.changes first/*.buildinfo \
+    "$root/packages/"
 cp -R "elsewhere/a-longer-name/$tree" "$root/source"
 cat >"$root/try" <<'END2'
 set -eu
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
 apt-get -qq update
-tests=/source/packaging/debian/tests
-# Packages that tests/control asks for, other than these.
-apt-get -qq install -y --no-install-recommends $(sed -n 's/^Depends: //p' \
-    $tests/control | tr ',' '\n' | grep -vE 'malloc-trace') >/dev/null
+# What another package recommends, as libc6 does libidn2, goes, too.
+echo 'APT::AutoRemove::RecommendsImportant "false";' \
+    >/etc/apt/apt.conf.d/recommends
+# Packages that tests/control asks for, other than these, and what runs it.
+apt-get -qq install -y --no-install-recommends autopkgtest dpkg-dev \
+    $(sed -n 's/^Depends: //p' /source/packaging/debian/tests/control |
+        tr ',' '\n' | grep -vE 'malloc-trace') >/dev/null
 files() {
     find / -xdev ! -type d ! -path '/packages/*' ! -path '/source/*' \
         ! -path '/tmp/*' ! -path '/var/*' ! -path '/etc/ld.so.cache' | sort
@@ -168,13 +172,9 @@ files() {
 apt-get -qq autoremove --purge -y
 files >/tmp/before
 apt-get -qq install -y --no-install-recommends /packages/*.deb
-cd /source
-for test in $tests/*.sh; do
-    AUTOPKGTEST_TMP=$(mktemp -d)
-    export AUTOPKGTEST_TMP
-    sh "$test"
-    echo "passed: $(basename "$test")"
-done
+# The tests of the source package, with the packages beside it, in this system.
+autopkgtest --summary-file=/tmp/summary /packages/*.changes -- null
+sed 's/^/autopkgtest: /' /tmp/summary
 apt-get -qq autoremove --purge -y \
     $(dpkg-query -W -f '${Package}\n' | grep malloc-trace)
 files >/tmp/after
@@ -190,7 +190,8 @@ unshare -m --propagation private sh -c '
     done
     exec chroot "$1" sh /try' sh "$root" >tried 2>&1 </dev/null
 is "the chroot's commands succeed" $? 0
-for line in "passed: readme.sh" "passed: link.sh" "removed: all"; do
+for line in "autopkgtest: readme.sh *PASS" "autopkgtest: link.sh *PASS" \
+    "removed: all"; do
     check "$line" grep -qx "$line" tried
 done
 [ "$tap_failed" -eq 0 ] || tail -n 40 tried | diag 40
