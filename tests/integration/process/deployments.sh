@@ -154,6 +154,34 @@ container "$work/pod" /app 3 1000
 is "pod: the program's output" "$(cat said)" "$want"
 is "pod: nothing on stderr" "$(cat err)" ""
 whole "pod" "$(find pod.traces -name 'app.*.lz4')" 3000
+
+# Recorded only when a container beside it asks: process 1 of a process namespace,
+# in the pod's network, which the debugging container enters.
+sed -n '/^To record only when/,/^costs/p' "$page" | tr '\n' ' ' |
+    grep -oE '`TCMALLOC[A-Z_]*` with the value `"[0-9]"`' |
+    sed 's/`\(.*\)` with the value `"\(.*\)"`/\1=\2/' >>env
+asked=$(sed -n '/^ *kubectl debug/,/^$/s,.*/bin/malloc-trace ,,p' "$page")
+is "pod: the page's command" "$asked" "ctl 1 start"
+cp "$built/recorder/control_target" pod/app
+rm -rf pod.traces/*
+mkfifo pod.in pod.out
+unshare -Urmnpf --kill-child sh inside "$work/pod" /app serve <pod.in \
+    >pod.out 2>err &
+engine=$!
+exec 7>pod.in
+read -r line <pod.out
+is "pod: it runs when asked to" "$line" ready
+pid=$(ps -o pid= --ppid $engine | tr -d ' ')
+is "pod: nothing is recorded" "$(find pod.traces -type f)" ""
+for command in "$asked" "ctl 1 stop"; do
+    # shellcheck disable=SC2086
+    check "pod: $command" timeout 60 nsenter -t "$pid" -U -n -p \
+        --preserve-credentials "$malloc_trace" $command
+done
+exec 7>&-
+wait $engine
+is "pod: nothing on stderr then" "$(cat err)" ""
+whole "pod, when asked" "$(find pod.traces -name 'app.1.lz4')" 1
 # A tool of Kubernetes that needs no cluster.
 if have kubectl; then
     mkdir kube
@@ -163,4 +191,46 @@ if have kubectl; then
 else
     skip "pod: kubectl reads it" "no kubectl here"
 fi
+
+# --- The image's first stage -------------------------------------------------
+
+[ "${LONG:-0}" = 1 ] || tap_end
+have debootstrap && [ "$(id -u)" -eq 0 ] && have git &&
+    git -C "$top_srcdir" rev-parse HEAD >/dev/null 2>&1 || {
+    skip "first stage" "not root, no debootstrap, or no clone"
+    tap_end
+}
+case $(sed -n 's/^FROM debian:\([0-9]*\) AS .*/\1/p' Dockerfile) in
+12) suite=bookworm ;;
+13) suite=trixie ;;
+*) suite=unknown ;;
+esac
+root=$work/first
+run debootstrap --variant=minbase $suite "$root" \
+    "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" || {
+    skip "first stage" "no $suite: $(tail -n 1 "$out")"
+    tap_end
+}
+cp /etc/resolv.conf "$root/etc/"
+# A mirror may be a snapshot of some day.
+echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/snapshot"
+mkdir "$root/$(sed -n 's/^COPY malloc-trace //p' Dockerfile)"
+git -C "$top_srcdir" archive HEAD | tar -xf - -C "$root/src"
+sed '/^FROM/,$!d; /^FROM debian:[0-9]*$/,$d' Dockerfile |
+    sed -e ':join' -e '/\\$/{N; s/\\\n//; b join' -e '}' |
+    sed -n 's/^RUN //p' >stage.sh
+is "first stage: its commands" "$(wc -l <stage.sh)" 2
+cat >>stage.sh <<END3
+LD_PRELOAD=$prefix/lib/malloc-trace/libtcmalloc_minimal_tracing.so \\
+    TCMALLOC_TRACE_OUTPUT=/t.lz4 ls / >/dev/null
+$prefix/bin/malloc-trace info /t.lz4 | grep mallocs
+END3
+cp stage.sh "$root/"
+unshare -m --propagation private sh -c '
+    for folder in proc sys dev; do
+        mount --rbind "/$folder" "$1/$folder" || exit
+    done
+    exec chroot "$1" sh -e /stage.sh' sh "$root" >staged 2>&1 </dev/null
+is "first stage: they succeed, and its library records" $? 0
+[ "$tap_failed" -eq 0 ] || tail -n 20 staged | diag 20
 tap_end
