@@ -154,7 +154,7 @@ static void put_thread_life(struct format_import *i,
                             starts ? "start" : "end");
         return;
     }
-    *seen |= starts ? SEEN_START : SEEN_END;
+    *seen = (uint8_t)(*seen | (starts ? SEEN_START : SEEN_END));
     if (starts)
         mtf_proc_put_thread_start(i->writer, (uint32_t)e->thread,
                                   (uint32_t)e->number);

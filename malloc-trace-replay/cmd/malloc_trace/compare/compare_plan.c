@@ -133,7 +133,8 @@ static bool program_fits(struct work *w, size_t round) {
     double allowed_ns = fmax(replay_ns * (double)w->expected, PROGRAM_NS);
     double part = (double)(w->made + contestants * c->traces) /
                   (double)(w->expected == 0 ? 1 : w->expected);
-    if (w->program_runs == 0 && round_ns * PROGRAM_LEAST_ROUNDS > allowed_ns) {
+    if (w->program_runs == 0 &&
+        round_ns * (double)PROGRAM_LEAST_ROUNDS > allowed_ns) {
         c->program_skipped = "three rounds of it would take too long "
                              "(--run-program)";
         return false;
@@ -315,7 +316,7 @@ static bool wants_round_after(struct work *w, size_t round) {
         if (width <= w->r->until)
             return false;
         double needed = (double)round * pow(width / w->r->until, 2) + 1;
-        if (needed > MOST_ROUNDS) {
+        if (needed > (double)MOST_ROUNDS) {
             note_width(c, width, w->r->until);
             return false;
         }

@@ -126,14 +126,15 @@ bool compare_verdict_prepare(struct comparison *c) {
     c->alpha = (1 - c->confidence) / count_others(c) /
                (double)count_measured_metrics(c);
     c->program_alpha =
-        (1 - c->confidence) / count_others(c) / COMPARE_QUANTITIES;
+        (1 - c->confidence) / count_others(c) / (double)COMPARE_QUANTITIES;
     TCM_ASSERT(c->alpha > 0 && c->alpha < 1);
     TCM_ASSERT(c->program_alpha > 0 && c->program_alpha < 1);
     return true;
 }
 
 size_t compare_verdict_least_rounds(const struct comparison *c) {
-    return interval_least((1 - c->confidence) / count_others(c) / METRICS);
+    return interval_least((1 - c->confidence) / count_others(c) /
+                          (double)METRICS);
 }
 
 /* --- Differences ---------------------------------------------------------- */

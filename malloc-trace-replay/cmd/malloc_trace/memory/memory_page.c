@@ -192,7 +192,7 @@ static void put_moment_lines(struct page_writer *p,
         const struct memory_moment *m = &run->moment[i];
         double at = plot_axis_at(x, at_of(r, m->operation, m->recorded_ns));
         int line = 0;
-        while (line < LABEL_LINES && at - used[line] < LABEL_WIDTH)
+        while (line < LABEL_LINES && at - used[line] < (double)LABEL_WIDTH)
             line++;
         page_putf(p,
                   "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
@@ -609,7 +609,7 @@ static void put_shade(struct page_writer *p, const struct map *map,
         unsigned from = 0, to = 0;
         for (int k = 0; k <= (int)shade; k++) {
             from = to;
-            double part = BOX * (double)s->bytes[k] / whole;
+            double part = (double)BOX * (double)s->bytes[k] / whole;
             unsigned height = (unsigned)(part + 0.5);
             to += s->bytes[k] != 0 && height == 0 ? 1 : height;
             to = to > BOX ? BOX : to;

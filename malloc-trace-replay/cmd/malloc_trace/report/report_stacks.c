@@ -90,7 +90,8 @@ static bool note_user(struct report_stacks *s, uint32_t number,
                             sizeof(*s->user)))
         return false;
     memset(s->user + known, 0, s->user_room - known);
-    s->user[label] |= report_frames_is_user(s->frames, number);
+    if (report_frames_is_user(s->frames, number))
+        s->user[label] = 1;
     return true;
 }
 

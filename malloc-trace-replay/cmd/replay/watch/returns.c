@@ -133,6 +133,10 @@ static struct returns_change change_of(const struct seccomp_data *d,
 
 /* --- The counting process ------------------------------------------------- */
 
+/* Linux from 5.19 on. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
 /* Has the waiting thread run where this process ran: Linux from 6.6 on. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, uint64_t)
