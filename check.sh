@@ -4,10 +4,10 @@
 # parts under sanitizers with assertions, a build without LZ4, distribution
 # and installation, and the quick start. --long adds the long stress, kill and
 # fuzz runs (of each importer of foreign traces FUZZ_SECONDS, 1200), the thread
-# sanitizer, the whole of distcheck, aarch64 under qemu and, as root, this
-# script and the quick start in Debian's stable and testing releases (from
-# DEBIAN_MIRROR). The last line of the output is "N passed, N failed", with
-# ", N skipped" if any; the exit status is 0 if none failed.
+# sanitizer, the whole of distcheck, aarch64 under qemu and, as root, the newest
+# compilers, this script and the quick start in Debian's oldest, stable and
+# testing releases (tests/releases.sh). The last line of the output is "N passed,
+# N failed", with ", N skipped" if any; the exit status is 0 if none failed.
 set -u
 long=no
 case ${1:-} in
@@ -330,43 +330,6 @@ END
     done
 )
 
-# debian SUITE: quickstart.sh and this script, by a user who is not root, in that
-# release of Debian with the packages that they ask for.
-debian() (
-    set -e
-    root=$build_root/debian-$1
-    rm -rf --one-file-system "$root"
-    debootstrap --variant=minbase "$1" "$root" \
-        "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
-    cp /etc/resolv.conf "$root/etc/"
-    # A mirror may be a snapshot of some day.
-    echo 'Acquire::Check-Valid-Until "false";' \
-        >"$root/etc/apt/apt.conf.d/snapshot"
-    chroot "$root" useradd -m -s /bin/sh tester
-    copy_sources "$root/home/tester/malloc-trace"
-    cat >"$root/packages" <<'END'
-set -eu
-top=/home/tester/malloc-trace
-. "$top/tests/lib/prepare.sh"
-need_packages
-want_packages useful_packages
-want_packages check_packages
-chown -R tester "$top"
-END
-    # The mounts are in a namespace that ends with the command, so nobody
-    # removes what they show.
-    unshare -m --propagation private sh -c '
-        for folder in proc sys dev; do
-            mount --rbind "/$folder" "$1/$folder" || exit
-        done
-        chroot "$1" sh /packages || exit
-        for script in quickstart check; do
-            timeout 7200 chroot "$1" su - tester -c \
-                "cd malloc-trace && ./$script.sh" </dev/null || exit
-        done' sh "$root"
-    rm -rf --one-file-system "$root"
-)
-
 built_or_fail() {
     if build "$@"; then
         return 0
@@ -381,6 +344,7 @@ need_packages
 want_packages useful_packages
 want_packages check_packages
 [ "$long" = no ] || want_packages long_check_packages
+choose_compression
 rm -rf "$top/build/check"
 find_place check
 trap 'failed=$((failed + 1)); failures="$failures
@@ -402,7 +366,7 @@ fi
 # --- The usual build --------------------------------------------------------
 
 step "The usual build and all tests"
-if built_or_fail main --enable-trace-compression $werror; then
+if built_or_fail main $compression $werror; then
     count "build main" 0
     tests main
     main=$built
@@ -456,7 +420,7 @@ step "Parts under the address and undefined-behaviour sanitizers"
 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS ASAN_OPTIONS
-if built_or_fail sanitized --enable-trace-compression --enable-debug \
+if built_or_fail sanitized $compression --enable-debug \
     --enable-sanitizers=address,undefined --disable-shared \
     CFLAGS='-O1 -g1'; then
     # The other programs are for scripts, which are not run here.
@@ -503,7 +467,7 @@ fi
 
 if [ "$long" = yes ]; then
     step "Parts under the thread sanitizer"
-    if built_or_fail threads --enable-trace-compression --enable-debug \
+    if built_or_fail threads $compression --enable-debug \
         --enable-sanitizers=thread --disable-shared CFLAGS='-O1 -g'; then
         tests threads TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)" \
             check_LIBRARIES=
@@ -521,17 +485,21 @@ fi
 # --- Other releases of Debian -----------------------------------------------
 
 if [ "$long" = yes ]; then
-    step "Debian's stable and testing releases"
-    for suite in stable testing; do
+    step "The oldest, the stable and the testing release of Debian"
+    for suite in oldest stable testing; do
         if ! have debootstrap || ! unshare -m true 2>/dev/null; then
             skip "Debian $suite" "not root, or no debootstrap"
             continue
         fi
-        debian $suite >"$build_root/debian-$suite.log" 2>&1
+        "$top/tests/releases.sh" "$build_root/debian" "$suite" \
+            >"$build_root/debian-$suite.log" 2>&1
         debian_status=$?
+        grep '^| ' "$build_root/debian-$suite.log"
         [ "$debian_status" -eq 0 ] ||
             tail -n 60 "$build_root/debian-$suite.log"
-        count "quickstart.sh and check.sh in Debian $suite" "$debian_status"
+        count "compilers, quickstart.sh and check.sh in Debian $suite" \
+            "$debian_status"
+        rm -rf --one-file-system "$build_root/debian"
     done
 fi
 
@@ -545,13 +513,13 @@ if [ -n "${main:-}" ]; then
     # and for a small archive.
     if [ "$long" = yes ]; then
         quietly distcheck.log make -j"$(jobs)" distcheck \
-            DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression
+            DISTCHECK_CONFIGURE_FLAGS=$compression
     else
         dist_tests=$(all_tests | grep -E \
             '^tests/(lint/(layering|spdx|dead)|unit/[a-z]*/test_(tool|raw|proc))')
         # shellcheck disable=SC2086
         quietly distcheck.log env XZ_OPT=-1 make -j"$(jobs)" distcheck \
-            DISTCHECK_CONFIGURE_FLAGS="--enable-trace-compression CFLAGS=-O0" \
+            DISTCHECK_CONFIGURE_FLAGS="$compression CFLAGS=-O0" \
             AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' \
                 check_LIBRARIES='libtcmtest.a libfuzz.a' \
                 check_PROGRAMS='$(programs_of $dist_tests)'"
@@ -580,10 +548,10 @@ copy_sources "$build_root/a folder"
 count "quickstart.sh" $?
 (
     cd "$build_root/a folder/build/quickstart" &&
-        ./malloc-trace-replay/malloc-trace record -q -o again.lz4 ls / &&
-        ./malloc-trace-replay/postprocess -qz again.lz4 again.p &&
+        ./malloc-trace-replay/malloc-trace record -q -o again.$suffix ls / &&
+        ./malloc-trace-replay/postprocess -q again.$suffix again.p &&
         ./malloc-trace-replay/replay -q again.p &&
-        ./malloc-trace-replay/replay -q traces/p.lz4
+        ./malloc-trace-replay/replay -q traces/p.$suffix
 ) >/dev/null
 count "what it built stays there and works" $?
 

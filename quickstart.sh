@@ -23,13 +23,14 @@ top=$(cd "$(dirname "$0")" && pwd -P)
 
 need_packages
 want_packages useful_packages
+choose_compression
 find_place quickstart
 trap remove_place EXIT
 trap 'exit 1' HUP INT TERM
 
 step "Building in $build_root"
 generate
-build tree --enable-trace-compression
+build tree $compression
 
 # Where the results stay: a build elsewhere is gone in the end. In a folder that
 # cannot be written to there is no better place than that.
@@ -77,18 +78,21 @@ else
 fi
 
 step "Recording ($program)"
-printed=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.lz4 "$@")
+printed=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.$suffix "$@")
 echo "The program printed: $printed"
-"$tools/malloc-trace" info t.lz4
+"$tools/malloc-trace" info t.$suffix
 
 step "Ordering the streams of its threads"
-"$tools/postprocess" -z --json postprocess.json t.lz4 p.lz4
+packed=
+[ "$suffix" != lz4 ] || packed=-z
+# shellcheck disable=SC2086
+"$tools/postprocess" $packed --json postprocess.json t.$suffix p.$suffix
 
 step "Replaying the same requests under the C library's malloc"
-"$tools/replay" --json libc.json p.lz4
+"$tools/replay" --json libc.json p.$suffix
 
 step "Replaying them under tcmalloc-mt, the allocator of this project"
-LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.lz4
+LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.$suffix
 
 # --- The result -------------------------------------------------------------
 value() {

@@ -52,6 +52,21 @@ have_lz4_needs() {
     }
 }
 
+# Sets $compression, an option of configure, and $suffix, of names of compressed
+# files: none if liblz4 is older than 1.9.4, which has no memory of the caller's.
+choose_compression() {
+    compression=--enable-trace-compression
+    suffix=lz4
+    echo '#define LZ4F_STATIC_LINKING_ONLY
+        #include <stddef.h>
+        #include <lz4frame.h>
+        LZ4F_CustomMem memory;' | gcc -x c -fsyntax-only - 2>/dev/null || {
+        echo "Traces are not compressed: liblz4 is older than 1.9.4"
+        compression=--disable-trace-compression
+        suffix=trace
+    }
+}
+
 have_libc_headers() {
     have gcc && echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1
 }
