@@ -86,8 +86,10 @@ static void whole(const char *what, void (*run)(void), struct found *f) {
     snprintf(name, sizeof(name), "t.%d", (int)pid);
     test_read(name, 0, true, f);
     tap_ok(f->problem == NULL && f->complete && f->clean_end,
-           "%s: every call, in a whole trace%s%s", what,
-           f->problem == NULL ? "" : ": ", f->problem == NULL ? "" : f->text);
+           "%s: every call, in a whole trace%s%s%s%s", what,
+           f->problem == NULL ? "" : ": ", f->problem == NULL ? "" : f->text,
+           f->complete ? "" : ", not complete",
+           f->clean_end ? "" : ", without a clean end");
     tap_is_u64(f->footer_dropped, 0, "%s: none is dropped", what);
 }
 
@@ -124,11 +126,20 @@ static void ends_first(void) {
 
 /* --- End mode ------------------------------------------------------------ */
 
+/* Makes a saver by its first call. End mode ends behind 1,000 events. */
+static void *make_end_saver(void *arg) {
+    (void)arg;
+    calls(1, 500);
+    return NULL;
+}
+
 static void end_mode(void) {
+    pthread_t maker;
     begin();
     calls(0, 10);
     mtr_exit();
-    pthread_t maker = begin_making();
+    pthread_create(&maker, NULL, make_end_saver, NULL);
+    await(&coming, 1);
     calls(2, 300);
     finish(maker);
 }
@@ -247,12 +258,16 @@ static void make_none(void) {
 static const char *point; /* where the handler of a signal would come */
 static sigjmp_buf mark;
 static struct mtr_thread **interrupted;
+static unsigned armed; /* the next time at the point counts */
+
+/* The hook stays: the saver's thread reads it meanwhile. */
+static bool is_at_point(const char *label) {
+    return strcmp(label, point) == 0 && tcm_swap_acquire(&armed, 0u) != 0;
+}
 
 static void jump(const char *label) {
-    if (strcmp(label, point) == 0) {
-        tcm_testpoint_hook = NULL;
+    if (is_at_point(label))
         siglongjmp(mark, 1);
-    }
 }
 
 /* On frames below those of the calls after the jump. */
@@ -266,16 +281,17 @@ static TCM_NOINLINE void call_below(struct writer *w) {
 static void jumps(void) {
     static struct writer w, after;
     begin();
+    tcm_testpoint_hook = jump;
     writer_init(&w, 0);
     /* A file and its saver, so that buffers change. */
     tcm_store_release(&let_go, 1u);
     for (int i = 0; i < 20000; i++)
         writer_call(&w);
-    tcm_testpoint_hook = jump;
+    tcm_store_release(&armed, 1u);
     if (sigsetjmp(mark, 0) == 0)
         for (int i = 0; i < 20000; i++)
             call_below(&w);
-    shared->step = tcm_testpoint_hook == NULL;
+    shared->step = tcm_load_relaxed(&armed) == 0;
     writer_init(&after, 1);
     after.slot = w.slot;
     for (int i = 0; i < 20000; i++)
@@ -297,8 +313,7 @@ static void left_by_jump(const char *label) {
 
 /* A call of a handler that finds its thread inside the recorder. */
 static void handle(const char *label) {
-    if (strcmp(label, point) == 0) {
-        tcm_testpoint_hook = NULL;
+    if (is_at_point(label)) {
         struct mtr_thread *slot = *interrupted;
         shared->step = mtr_enter(&slot) == NULL;
     }
@@ -310,6 +325,7 @@ static void handles(void) {
     writer_init(&w, 0);
     interrupted = &w.slot;
     tcm_testpoint_hook = handle;
+    tcm_store_release(&armed, 1u);
     for (int i = 0; i < 100; i++)
         writer_call(&w);
     writer_end(&w);
