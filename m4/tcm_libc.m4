@@ -19,6 +19,7 @@ AC_DEFUN([TCM_LIBC_NAME], [
 AC_DEFUN([TCM_LIBC], [
   TCM_LIBC_CPPFLAGS=
   TCM_LIBC_NAME([_dl_find_object], [dlfcn.h])
+  TCM_LIBC_NAME([mallinfo], [malloc.h])
   TCM_LIBC_NAME([mallinfo2], [malloc.h])
   TCM_LIBC_NAME([strerrordesc_np], [string.h])
   AC_CACHE_CHECK([whether a newer C library is made use of],
@@ -26,5 +27,12 @@ AC_DEFUN([TCM_LIBC], [
   AS_IF([test "x$tcm_cv_newer_libc" = xyes],
         [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_NEWER_LIBC=1"],
         [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_NEWER_LIBC=0"])
+  # The word of a mutex in which the kernel notes that its owner has died.
+  AC_CHECK_MEMBER([pthread_mutex_t.__data.__lock], [tcm_word=__data.__lock],
+    [AC_CHECK_MEMBER([pthread_mutex_t.__u.__vi],
+      [tcm_word='__u.__vi@<:@1@:>@'], [tcm_word=], [[#include <pthread.h>]])],
+    [[#include <pthread.h>]])
+  AS_IF([test "x$tcm_word" != x],
+        [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS '-DTCM_MUTEX_WORD=$tcm_word'"])
   AC_SUBST([TCM_LIBC_CPPFLAGS])
 ])

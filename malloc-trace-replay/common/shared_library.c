@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +212,15 @@ void *tool_symbol_find(const void *library, const char *name) {
     return p != NULL && tool_symbol_library(p) == library ? p : NULL;
 }
 
+void tool_c_library(char *text, size_t size) {
+    Dl_info info;
+    if (confstr(_CS_GNU_LIBC_VERSION, text, size) == 0)
+        snprintf(text, size, "%s",
+                 dladdr((const void *)(uintptr_t)confstr, &info) != 0
+                     ? tool_file_base(info.dli_fname)
+                     : "");
+}
+
 /* --- Version -------------------------------------------------------------- */
 
 void tool_allocator_version(const void *library, char *text, size_t size) {
@@ -248,6 +256,6 @@ void tool_allocator_version(const void *library, char *text, size_t size) {
         snprintf(text, size, "mimalloc %d.%d.%d", v / 100, v / 10 % 10, v % 10);
         return;
     }
-    if (tool_symbol_find(library, "gnu_get_libc_version") != NULL)
-        snprintf(text, size, "glibc %s", gnu_get_libc_version());
+    if (tool_symbol_find(library, "confstr") != NULL)
+        tool_c_library(text, size);
 }

@@ -45,6 +45,9 @@ const void *tool_symbol_library(const void *address);
 /* Returns the function NAME that calls of the program reach, if LIBRARY defines
    it; else NULL. LIBRARY: from tool_symbol_library. */
 void *tool_symbol_find(const void *library, const char *name);
+/* Writes the name of the C library, with its version if it tells one:
+   "glibc 2.36", else the name of its file. */
+void tool_c_library(char *text, size_t size);
 /* Writes the name and version of the allocator LIBRARY, "jemalloc 5.3.0"; empty
    if it does not tell. */
 void tool_allocator_version(const void *library, char *text, size_t size);

@@ -50,6 +50,12 @@ static uint64_t difference_or_0(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+#if !TCM_HAVE_MALLINFO
+struct mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd;
+    int usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+#endif
 #if !TCM_HAVE_MALLINFO2
 struct mallinfo2 {
     size_t arena, ordblks, smblks, hblks, hblkhd;
@@ -109,6 +115,21 @@ struct mallinfo TCM_EXPORT(tc_mallinfo)(void);
 TCM_PUBLIC struct mallinfo TCM_EXPORT(tc_mallinfo)(void) {
     return narrow(TCM_EXPORT(mallinfo2)());
 }
+
+/* Parameters of glibc: programs that were built elsewhere may use them. */
+#ifndef M_MXFAST
+#define M_MXFAST 1
+#endif
+#ifndef M_TRIM_THRESHOLD
+#define M_TRIM_THRESHOLD (-1)
+#define M_TOP_PAD        (-2)
+#define M_MMAP_THRESHOLD (-3)
+#define M_MMAP_MAX       (-4)
+#endif
+#ifndef M_ARENA_TEST
+#define M_ARENA_TEST (-7)
+#define M_ARENA_MAX  (-8)
+#endif
 
 /* Hints about glibc's internals are accepted and ignored; parameters with an
    effect that a program can see are refused, and so are unknown ones. */

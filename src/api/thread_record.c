@@ -54,9 +54,9 @@ static void remove_record(struct tcm_thread_record *record) {
  * pthread_mutex_trylock may be another library's, which allocates or takes
  * locks, while our lock is held. Acquire: the dead thread's stores are seen.
  */
-#if defined(__GLIBC__)
+#if defined(TCM_MUTEX_WORD)
 static bool is_dead(const struct tcm_thread_record *record) {
-    int word = tcm_load_acquire(&record->alive.__data.__lock);
+    int word = tcm_load_acquire(&record->alive.TCM_MUTEX_WORD);
     return ((uint32_t)word & FUTEX_OWNER_DIED) != 0;
 }
 #else

@@ -261,19 +261,33 @@ static bool exists(int folder, const char *name) {
     return tcm_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* The kernel's struct statx, which not every C library declares. */
+struct file_times {
+    uint32_t mask, others[15];
+    struct {
+        int64_t sec;
+        uint32_t nsec, pad;
+    } atime, btime, ctime, mtime;
+    uint64_t more[16];
+};
+TCM_STATIC_ASSERT(sizeof(struct file_times) == 256, "what the kernel writes");
+#define HAS_MTIME 0x40u
+#define HAS_BTIME 0x800u
+
 /*
  * True if the file was made in this process's life: by a recording of the same
  * run, which must not be lost to the names of a chain of execs. Both times are
  * rounded towards "yes".
  */
 static bool is_recent(int folder, const char *name) {
-    struct statx st;
-    if (tcm_call(statx, folder, name, AT_SYMLINK_NOFOLLOW,
-                 STATX_BTIME | STATX_MTIME, &st) != 0)
+    struct file_times st;
+    if (tcm_syscall(SYS_statx, folder, name, AT_SYMLINK_NOFOLLOW,
+                    HAS_BTIME | HAS_MTIME, &st) != 0)
         return false;
-    const struct statx_timestamp *made =
-        (st.stx_mask & STATX_BTIME) != 0 ? &st.stx_btime : &st.stx_mtime;
-    uint64_t made_ns = (uint64_t)made->tv_sec * 1000000000u + made->tv_nsec;
+    bool has_made = (st.mask & HAS_BTIME) != 0;
+    uint64_t made_ns =
+        has_made ? (uint64_t)st.btime.sec * 1000000000u + st.btime.nsec
+                 : (uint64_t)st.mtime.sec * 1000000000u + st.mtime.nsec;
     uint64_t age = tcm_clock_read_ns(CLOCK_BOOTTIME) -
                    mtr_config.self.start * (1000000000u / TICKS_PER_SECOND);
     return made_ns >= tcm_clock_wall_ns() - age;

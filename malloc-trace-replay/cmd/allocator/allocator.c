@@ -282,9 +282,8 @@ int main(int argc, char **argv) {
     if (together) {
         Dl_info info;
         find_foreign(&a, base);
-        a.good = find_memory(&a, base,
-                             find_symbol("gnu_get_libc_version", &info) &&
-                                 info.dli_fbase == base);
+        a.good = find_memory(
+            &a, base, find_symbol("confstr", &info) && info.dli_fbase == base);
         tool_allocator_version(base, a.version, sizeof(a.version));
     }
     bool written = json == NULL || write_json(&j, &a);

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/linux/os_perf.h"
+#include "common/shared_library.h"
 
-#include <gnu/libc-version.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +56,7 @@ void compare_machine_read(struct compare_machine *m) {
     if (!read_line_of("/proc/cpuinfo", "model name", m->processor,
                       sizeof(m->processor)))
         snprintf(m->processor, sizeof(m->processor), "%.60s", u.machine);
-    snprintf(m->c_library, sizeof(m->c_library), "glibc %s",
-             gnu_get_libc_version());
+    tool_c_library(m->c_library, sizeof(m->c_library));
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     m->cpus = cpus > 0 ? (uint64_t)cpus : 1;
     m->memory_bytes = read_number_of("/proc/meminfo", "MemTotal") << 10;

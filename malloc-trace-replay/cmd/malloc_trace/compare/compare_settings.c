@@ -4,10 +4,10 @@
 #include "base/check.h"
 #include "common/allocators.h"
 #include "common/main.h"
+#include "common/shared_library.h"
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -211,8 +211,11 @@ static unsigned version_of_jemalloc(const char *library) {
 }
 
 unsigned compare_settings_version(const char *name, const char *library) {
-    if (strcmp(name, "glibc") == 0)
-        return read_version(gnu_get_libc_version());
+    if (strcmp(name, "glibc") == 0) {
+        char text[64];
+        tool_c_library(text, sizeof(text));
+        return strncmp(text, "glibc ", 6) == 0 ? read_version(text + 6) : 0;
+    }
     if (strcmp(name, "jemalloc") == 0)
         return version_of_jemalloc(library);
     return strcmp(name, "mimalloc") == 0 ? version_of_name(library) : 0;
