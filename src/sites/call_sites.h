@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
+#include "base/linux/elf_modules.h"
 #include "sites/lang/lang.h"
 #include "sites/site_defs.h"
 #include "sites/site_table.h"
@@ -118,8 +119,10 @@ int64_t mts_walk_inside(struct mts_thread *s, uintptr_t caller);
    whose site is not known, even if the allocation gets no site or is not
    recorded. */
 static TCM_ALWAYS_INLINE void mts_note_loader(uintptr_t caller) {
-    if (TCM_UNLIKELY(mts_is_loader(caller)))
+    if (TCM_UNLIKELY(mts_is_loader(caller))) {
+        tcm_elf_modules_change();
         tcm_add_relaxed(&mts_stamp, (uint64_t)1);
+    }
 }
 
 /* The key of the lines that run, or CALLER if no interpreter runs. Call

@@ -11,7 +11,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/linux/elf_symbols.h"
+#include "base/linux/elf_modules.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_process.h"
 #include "base/linux/os_syscall.h"
@@ -113,7 +113,7 @@ static ElfW(Phdr) header(const struct headers *h, size_t i) {
 }
 
 static bool is_program(const struct tcm_elf_module *f) {
-    return f->map->l_name == NULL || f->map->l_name[0] == '\0';
+    return f->name[0] == '\0';
 }
 
 /* The program headers of the module that F lies in. The kernel passes those of
@@ -154,7 +154,7 @@ static unsigned build_id(const struct tcm_elf_module *f, uint8_t *id) {
         ElfW(Phdr) ph = header(&h, i);
         if (ph.p_type != PT_NOTE || !is_loaded(&h, &ph))
             continue;
-        const void *start = (const void *)(f->map->l_addr + ph.p_vaddr);
+        const void *start = (const void *)(f->bias + ph.p_vaddr);
         unsigned n = find_build_id(start, ph.p_memsz, id);
         if (n != 0)
             return n;
@@ -167,14 +167,14 @@ static void describe(const struct tcm_elf_module *f, struct mts_module *m) {
     memset(m, 0, sizeof(*m));
     m->start = f->start;
     m->end = f->end;
-    m->bias = f->map->l_addr;
-    m->dynamic = (uintptr_t)f->map->l_ld;
+    m->bias = f->bias;
+    m->dynamic = (uintptr_t)f->dynamic;
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
 static bool is_at(const struct mts_module *m, const struct tcm_elf_module *f) {
-    return f->start == m->start && f->end == m->end &&
-           f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
+    return f->start == m->start && f->end == m->end && f->bias == m->bias &&
+           (uintptr_t)f->dynamic == m->dynamic;
 }
 
 static bool has_same_build(const struct mts_module *a,
@@ -202,7 +202,7 @@ static size_t folder_of(const char *name, char *folder, size_t room) {
 static struct mts_module *make(const struct tcm_elf_module *f,
                                const struct mts_module *described) {
     char path[512];
-    const char *name = is_program(f) ? path : f->map->l_name;
+    const char *name = is_program(f) ? path : f->name;
     size_t n = is_program(f) ? tcm_os_program_path(path, sizeof(path))
                              : strnlen(name, PATH_MAX);
     size_t before = is_program(f) ? 0 : folder_of(name, path, sizeof(path));

@@ -21,10 +21,9 @@
 /* --- Modules ------------------------------------------------------------- */
 
 /*
- * A module. Modules are found by _dl_find_object of the C library (glibc 2.35),
- * which takes no lock and allocates nothing; without it sites have no module. A
- * module is read only while a thread runs its code, so it cannot be unloaded
- * meanwhile.
+ * A module. It is found by base/linux/elf_modules.h, which takes no lock and
+ * allocates nothing. It is read only while a thread runs its code, so it cannot
+ * be unloaded meanwhile.
  */
 struct mts_module {
     uint64_t start, end, bias;
@@ -45,7 +44,8 @@ bool mts_module_is_at(uint32_t number, uintptr_t address);
 /* Module NUMBER, from 1; NULL: there are not that many. */
 struct mts_module *mts_module(uint32_t number);
 
-/* The code of the loader; empty in a static program. mts_loader_find sets it
+/* The code of the loader; empty in a static program, and where the C library is
+   its own loader. mts_loader_find sets it
    before other threads record. */
 extern struct mts_code {
     uintptr_t start;

@@ -1,43 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/linux/elf_symbols.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <string.h>
-
-#if TCM_HAVE__DL_FIND_OBJECT
-/* Weak: the library may run with an older C library than it was built with. */
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
-/* A variable of the loader, also of one that was started as the program. A
-   static program may have none. */
-extern __typeof__(_r_debug) _r_debug __attribute__((weak));
-
-bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
-    struct dl_find_object object;
-    if (_dl_find_object == NULL ||
-        _dl_find_object((void *)address, &object) != 0)
-        return false;
-    *m = (struct tcm_elf_module){.map = object.dlfo_link_map,
-                                 .start = (uintptr_t)object.dlfo_map_start,
-                                 .end = (uintptr_t)object.dlfo_map_end,
-                                 .eh_frame = object.dlfo_eh_frame};
-    return m->map != NULL;
-}
-
-bool tcm_elf_loader(struct tcm_elf_module *m) {
-    return tcm_elf_module_at((uintptr_t)&_r_debug, m);
-}
-#else
-bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
-    (void)address, (void)m;
-    return false;
-}
-
-bool tcm_elf_loader(struct tcm_elf_module *m) {
-    (void)m;
-    return false;
-}
-#endif
 
 /* Some loaders add the bias to the addresses of the dynamic section, others do
    not. */

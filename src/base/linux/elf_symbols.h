@@ -22,21 +22,6 @@ struct tcm_elf_symbols {
     size_t relocations_bytes;
 };
 
-/* A loaded module. */
-struct tcm_elf_module {
-    const struct link_map *map;
-    uintptr_t start, end;
-    const void *eh_frame; /* .eh_frame_hdr, or NULL */
-};
-
-/* Finds the module that ADDRESS lies in by the loader's own table: without a
-   lock, and without a function that another library can interpose. false: no
-   module, or the loader has no such table (glibc before 2.35). */
-bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
-/* Finds the module that has the loader's variables: the loader, or a static
-   program. false: not found, as for tcm_elf_module_at. */
-bool tcm_elf_loader(struct tcm_elf_module *m);
-
 /* Symbols of the module with PHDRS, loaded at BIAS. false: it has no table. */
 bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
                      const ElfW(Phdr) * phdrs, size_t count);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/linux/os_libc.h"
 
+#include "base/linux/elf_modules.h"
 #include "base/linux/elf_symbols.h"
 #include "base/linux/os_syscall.h"
 
 #include <dlfcn.h>
 #include <string.h>
-#if defined(__GLIBC__)
-#include <gnu/libc-version.h>
-#endif
+#include <unistd.h>
 
 struct tcm_libc tcm_libc = {.create = pthread_create,
                             .join = pthread_join,
@@ -53,17 +52,13 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
     return 0;
 }
 
+/* No library interposes confstr. */
 bool tcm_libc_find(void) {
-#if defined(__GLIBC__)
     struct tcm_elf_module libc;
     struct tcm_elf_symbols s;
-    return TCM_SYSCALL_RAW &&
-           tcm_elf_module_at((uintptr_t)&gnu_get_libc_version, &libc) &&
-           tcm_elf_symbols_at(&s, libc.map->l_addr, libc.map->l_ld) &&
+    return TCM_SYSCALL_RAW && tcm_elf_module_at((uintptr_t)&confstr, &libc) &&
+           tcm_elf_symbols_at(&s, libc.bias, libc.dynamic) &&
            find_functions(&s);
-#else
-    return false;
-#endif
 }
 
 /* Stores the address of the next function NAME behind this library in *FOUND,

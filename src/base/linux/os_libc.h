@@ -37,7 +37,7 @@ bool tcm_libc_find(void);
 void tcm_libc_find_by_loader(void);
 
 /* Text of errno ERROR, by a function that takes no lock. NULL: there is none
-   (before glibc 2.32, and in other C libraries). */
+   (the C library has no strerrordesc_np). */
 const char *tcm_libc_error_text(int error);
 
 #endif

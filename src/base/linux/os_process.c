@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/linux/os_process.h"
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/fmt.h"
+#include "base/linux/os_maps.h"
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
 #include "base/linux/os_file.h"
@@ -53,67 +55,22 @@ uint64_t tcm_env_u64(const char *name, uint64_t fallback, uint64_t low,
 
 /* --- The program ---------------------------------------------------------- */
 
-struct maps_reader {
-    long fd;
-    size_t next, count;
-    char bytes[512];
-};
-
-/* The next byte; -1: the end. */
-static int maps_get(struct maps_reader *r) {
-    if (r->next == r->count) {
-        long n = tcm_syscall(SYS_read, r->fd, r->bytes, sizeof(r->bytes));
-        if (n <= 0)
-            return -1;
-        r->next = 0;
-        r->count = (size_t)n;
-    }
-    return (unsigned char)r->bytes[r->next++];
-}
-
-/* Reads a hexadecimal number and the character behind it. */
-static uint64_t maps_get_number(struct maps_reader *r) {
-    uint64_t n = 0;
-    for (int c; (c = maps_get(r)) >= 0;)
-        if (c >= '0' && c <= '9')
-            n = n << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            n = n << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            break;
-    return n;
-}
-
-/* Reads the rest of the line into PATH, from its first slash on. Returns the
-   length. */
-static size_t maps_get_path(struct maps_reader *r, char *path, size_t room) {
-    size_t n = 0;
-    int c;
-    while ((c = maps_get(r)) >= 0 && c != '\n')
-        if ((n != 0 || c == '/') && n + 1 < room)
-            path[n++] = (char)c;
-    path[n] = '\0';
-    return n;
-}
-
 /* Finds the path of the file that is mapped at ADDRESS. Returns its length; 0:
    no file is. */
 static size_t path_of_mapping(uintptr_t address, char *path, size_t room) {
-    struct maps_reader r = {.fd = tcm_syscall(SYS_openat, AT_FDCWD,
-                                              "/proc/self/maps",
-                                              O_RDONLY | O_CLOEXEC, 0)};
-    uint64_t start, end;
-    size_t n;
-    path[0] = '\0';
-    if (r.fd < 0)
+    struct tcm_os_maps maps;
+    struct tcm_os_mapping m;
+    size_t n = 0;
+    if (!tcm_os_maps_open(&maps))
         return 0;
-    do {
-        start = maps_get_number(&r);
-        end = maps_get_number(&r);
-        n = maps_get_path(&r, path, room);
-    } while (end != 0 && (address < start || address >= end));
-    tcm_syscall(SYS_close, r.fd);
-    return end == 0 ? 0 : n;
+    while (tcm_os_maps_next(&maps, &m))
+        if (address >= m.start && address < m.end) {
+            n = tcm_min_u64(m.length, room - 1);
+            memcpy(path, m.path, n);
+            break;
+        }
+    tcm_os_maps_close(&maps);
+    return n;
 }
 
 size_t tcm_os_program_path(char *path, size_t room) {

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/linux/elf_symbols.h"
+#include "base/linux/elf_modules.h"
 
 #include <string.h>
 

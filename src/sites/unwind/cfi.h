@@ -4,8 +4,8 @@
  * Linux Standard Base 5 section 10.6): rules that give the registers of a
  * frame's caller.
  *
- * The information is found by _dl_find_object of the C library and the search
- * table of .eh_frame_hdr, without allocation or lock. It is read while the code
+ * The information is found by base/linux/elf_modules.h and the search table of
+ * .eh_frame_hdr, without allocation or lock. It is read while the code
  * it describes runs, so that code is not unloaded meanwhile. It must lie in the
  * module of the code.
  *
