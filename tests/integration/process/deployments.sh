@@ -171,7 +171,8 @@ engine=$!
 exec 7>pod.in
 read -r line <pod.out
 is "pod: it runs when asked to" "$line" ready
-pid=$(ps -o pid= --ppid $engine | tr -d ' ')
+pid=$(cat /proc/[0-9]*/stat 2>/dev/null | sed 's/ (.*) . / /' |
+    awk -v parent=$engine '$2 == parent { print $1 }')
 is "pod: nothing is recorded" "$(find pod.traces -type f)" ""
 for command in "$asked" "ctl 1 stop"; do
     # shellcheck disable=SC2086
