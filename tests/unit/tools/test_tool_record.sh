@@ -309,7 +309,7 @@ for abi in 3.13 3.13t; do
     library=libpython$abi.so.1.0
     run ${CC:-cc} -shared -fPIC -Wl,-soname,$library -o $library lib.c
     run ${CC:-cc} -s -o "launcher$abi" launcher.c ./$library
-    LD_LIBRARY_PATH=. shown X=1 "$malloc_trace" record "./launcher$abi" \
+    shown LD_LIBRARY_PATH=. "$malloc_trace" record "./launcher$abi" \
         >"notes$abi"
 done
 like "a launcher of Python is known by its library" notes3.13 pymalloc
