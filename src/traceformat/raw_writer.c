@@ -17,6 +17,9 @@ TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 /* Uncompressed bytes that may wait in the compressor after a data segment:
    smaller blocks compress worse, larger ones keep buffers from reuse. */
 #define PENDING_MAX ((uint64_t)16 << 10)
+/* A frame with fewer bytes goes on behind a barrier: each begins without what
+   repeats, so that frames of 10 ms take up to three times as much. */
+#define FRAME_LEAST ((uint64_t)1 << 20)
 
 bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
                          void *memory, size_t size) {
@@ -271,8 +274,7 @@ bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
 
 bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
                         size_t length) {
-    if (!mtf_raw_writer_end_frame(w))
-        return false;
+    TCM_ASSERT(!w->in_frame);
     w->header_copies = 0;
     return mtf_raw_write_header(w, header, length) &&
            mtf_raw_writer_end_frame(w);
@@ -320,7 +322,10 @@ bool mtf_raw_write_barrier(struct mtf_raw_writer *w, uint64_t time_ns) {
     if (!write_segment(w, &head, &number, sizeof(number), NULL, 0))
         return false;
     w->barriers = number;
-    return mtf_raw_writer_end_frame(w);
+    /* The first frame is short: the second repeats the header. */
+    return w->header_copies < 2 || w->raw_bytes - w->frame_start >= FRAME_LEAST
+               ? mtf_raw_writer_end_frame(w)
+               : mtf_raw_writer_flush(w);
 }
 
 static bool write_accounts(struct mtf_raw_writer *w, enum mtf_segment_kind kind,

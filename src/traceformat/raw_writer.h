@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writer of raw traces: header and segments with their checksums, plain or in
- * LZ4 frames, to a sink. It ends a frame at every barrier and footer, and
- * before the frame exceeds MTF_RAW_FRAME_BYTES. It repeats the header, because
+ * LZ4 frames, to a sink. It ends a frame at every footer, at a barrier when it is
+ * the first or the frame has a mebibyte, and before MTF_RAW_FRAME_BYTES. It repeats the header, because
  * damage to a single one would cost the trace.
  *
  * Invariants: a segment never crosses the end of a frame. Once the sink has
@@ -84,8 +84,8 @@ size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
                           size_t length);
 
-/* Begins a new file, which begins with HEADER. Called behind a barrier. Counts
-   go on. */
+/* Begins a new file, which begins with HEADER, when the frame has ended behind a
+   barrier. Counts go on. */
 bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
                         size_t length);
 
@@ -93,7 +93,8 @@ bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
 bool mtf_raw_write_data(struct mtf_raw_writer *w,
                         const struct mtf_raw_place *place, const void *events,
                         size_t n);
-/* Writes a barrier with the next number and ends the frame. */
+/* Writes a barrier with the next number and ends the block, or the frame if it
+   is long enough. */
 bool mtf_raw_write_barrier(struct mtf_raw_writer *w, uint64_t time_ns);
 /* Writes a sample of COUNT fields, at most MTF_ACCOUNTS_MAX. */
 bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,

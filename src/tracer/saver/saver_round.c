@@ -245,7 +245,8 @@ static bool write_notices(struct mtr_saver *s, uint64_t now) {
    that few buffers are repeated in it. */
 static bool begin_part(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
-    if (!mtr_output_next_part(&s->output))
+    if (!mtf_raw_writer_end_frame(&s->writer) ||
+        !mtr_output_next_part(&s->output))
         return false;
     size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
                                 s->writer.raw_bytes);
@@ -297,6 +298,9 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
             !mtr_saver_write_sample(s, scanned_ns))
             return false;
         if (!mtf_raw_write_barrier(&s->writer, begin))
+            return false;
+        /* So long as nothing happens, the file can be read to its end. */
+        if (s->quiet_rounds != 0 && !mtf_raw_writer_end_frame(&s->writer))
             return false;
         s->dirty = false;
         if (mtr_output_part_is_full(&s->output) && !begin_part(s))

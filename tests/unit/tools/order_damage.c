@@ -106,7 +106,8 @@ static void write_piece(struct mtf_raw_writer *w, const struct piece *piece,
     size_t from = piece->from;
     bool ok = true;
     if (piece->kind == MTF_ITEM_BARRIER) {
-        ok = mtf_raw_write_barrier(w, place.time_lo);
+        ok = mtf_raw_write_barrier(w, place.time_lo) &&
+             mtf_raw_writer_end_frame(w);
     } else if (piece->kind == MTF_ITEM_FOOTER) {
         struct mtf_account_value a = {MTF_ACCOUNT_END_REASON, MTF_END_EXIT};
         ok = mtf_raw_write_footer(w, place.time_lo, &a, 1);

@@ -110,6 +110,7 @@ static void read_name(const char *name, struct result *r) {
 struct recording {
     unsigned buffers, saved, first;
     bool compressed, footer;
+    bool frames; /* each barrier ends one */
     uint64_t random;
     enum mtf_end_reason reason;
 };
@@ -134,6 +135,8 @@ static void make_file(const struct recording *rec, struct bytes *out) {
         mtf_raw_write_data(&w, &place, e[i % 2].out.data, e[i % 2].out.length);
         offset[i % 2] += e[i % 2].out.length;
         mtf_raw_write_barrier(&w, 1095 + 100 * i);
+        if (rec->frames)
+            mtf_raw_writer_end_frame(&w);
     }
     struct mtf_account_value a = {MTF_ACCOUNT_END_REASON, rec->reason};
     if (rec->footer)
@@ -217,6 +220,12 @@ static void test_whole(bool compressed) {
     read_name(path_of("t"), &r);
     tap_ok(r.complete && r.clean_end, "%s: a stop by call does not", how);
     rec.footer = false;
+    record(&rec, false);
+    read_name(path_of("t"), &r);
+    tap_ok(!r.complete && !r.clean_end && r.mallocs == 60 &&
+               r.items[MTF_ITEM_DAMAGE] == rec.compressed,
+           "%s: without footer and spool a frame ends in the middle", how);
+    rec.frames = true;
     record(&rec, false);
     read_name(path_of("t"), &r);
     tap_ok(!r.complete && !r.clean_end && r.mallocs == 60 &&
@@ -575,8 +584,11 @@ static void test_input(void) {
 /* Changes every byte of a trace in frames: other frames must be whole, and
    every loss must be reported. */
 static void test_frame_damage(void) {
-    struct recording rec = {
-        .saved = 6, .compressed = true, .footer = true, .reason = MTF_END_EXIT};
+    struct recording rec = {.saved = 6,
+                            .compressed = true,
+                            .frames = true,
+                            .footer = true,
+                            .reason = MTF_END_EXIT};
     struct bytes b = {0};
     struct result r;
     make_file(&rec, &b);

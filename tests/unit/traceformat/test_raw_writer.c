@@ -234,7 +234,8 @@ static void test_settled(void) {
     mtf_raw_writer_init(&w, sink_take, &s, memory, MTF_RAW_WRITER_MEMORY);
     mtf_raw_write_header(&w, header, n);
     prng_seed(&random, 3);
-    bool bounded = true, order = true;
+    bool bounded = true, order = true, frames = true;
+    unsigned long_frames = 0;
     for (unsigned i = 0; i < 400; i++) {
         struct mtf_raw_place place = {1, i, i, 0, 0};
         for (size_t k = 0; k < sizeof(events); k++)
@@ -246,14 +247,20 @@ static void test_settled(void) {
             w.settled_bytes <= w.raw_bytes && w.stored_bytes == s.out.length;
         if (i % 50 == 9)
             order &= mtf_raw_writer_flush(&w) && w.settled_bytes == w.raw_bytes;
-        if (i % 50 == 19)
-            order &= mtf_raw_write_barrier(&w, i) && !w.in_frame &&
-                     w.settled_bytes == w.raw_bytes;
+        if (i % 50 == 19) {
+            order &=
+                mtf_raw_write_barrier(&w, i) && w.settled_bytes == w.raw_bytes;
+            frames &= w.in_frame ==
+                      (i != 19 && w.raw_bytes - w.frame_start < 1 << 20);
+            long_frames += !w.in_frame;
+        }
     }
     order &= mtf_raw_write_footer(&w, 1, accounts, 2) &&
              w.settled_bytes == w.raw_bytes && !w.failed;
     tap_ok(bounded, "few bytes wait in the compressor");
     tap_ok(order, "none after a flush, a barrier and the footer");
+    tap_ok(frames && long_frames > 1 && long_frames < 8,
+           "barriers end the first frame and long ones, %u", long_frames);
     tap_ok(w.stored_bytes < w.raw_bytes, "%llu bytes of %llu",
            (unsigned long long)w.stored_bytes, (unsigned long long)w.raw_bytes);
     bytes_free(&s.out);
