@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Writer of raw traces: header and segments with their checksums, plain or in
- * LZ4 frames, to a sink. It ends a frame at every footer, at a barrier when it is
- * the first or the frame has a mebibyte, and before MTF_RAW_FRAME_BYTES. It repeats the header, because
- * damage to a single one would cost the trace.
+ * LZ4 frames, to a sink. It ends a frame at every footer, at a barrier when it
+ * is the first or the frame has a mebibyte, and before MTF_RAW_FRAME_BYTES. It
+ * repeats the header, because damage to a single one would cost the trace.
  *
  * Invariants: a segment never crosses the end of a frame. Once the sink has
  * refused bytes, the writer writes nothing more and every call returns false,
@@ -84,8 +84,8 @@ size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
                           size_t length);
 
-/* Begins a new file, which begins with HEADER, when the frame has ended behind a
-   barrier. Counts go on. */
+/* Begins a new file, which begins with HEADER. Called behind a barrier, when
+   the frame has ended. Counts go on. */
 bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
                         size_t length);
 
