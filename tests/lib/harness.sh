@@ -99,6 +99,16 @@ need_command() {
     done
 }
 
+# make_flags PREFIX: the options of which the build's Makefile has a variable with
+# that prefix, for another compiler: without folders, warnings and texts.
+make_flags() {
+    printf 'include Makefile\nprint-flags:\n\t@echo %s\n' \
+        "\$(DEFS) \$(${1}CPPFLAGS) \$(${1}CFLAGS)" |
+        (cd "$top_builddir" && MAKEFLAGS='' make -s -f - print-flags) |
+        tail -n 1 | tr ' ' '\n' | grep -v -e '"' -e '^-[IW]'
+    printf '%s\n' -DTCM_VERSION= -DTCM_ALLOCATOR_NAME=
+}
+
 # Not with sanitizers, whose runtime must come first and replaces malloc.
 need_preload() {
     [ "${TCM_SANITIZED:-no}" = no ] ||

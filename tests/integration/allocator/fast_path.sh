@@ -137,24 +137,13 @@ nm=${NM:-nm}
 built_for=$(architecture_of "$minimal")
 check_architecture "$built_for" "$minimal" "$tracing"
 
-# flags LIBRARY: with which the build compiles it. Its name and version are
-# strings, of no use here.
-flags() {
-    printf 'include Makefile\nprint-flags:\n\t@echo %s\n' \
-        "\$(DEFS) \$($1_CPPFLAGS) \$($1_CFLAGS)" |
-        (cd "$top_builddir" && make -s -f - print-flags) | tr ' ' '\n' |
-        grep -v -e '^-DTCM_VERSION' -e '^-DTCM_ALLOCATOR_NAME' -e '^-I' \
-            -e '^-W'
-}
-
 # Without a link the address of a function is that in its section.
 cross_object() { # LIBRARY NAME
     for source in malloc cxx_operators; do
         # shellcheck disable=SC2046
-        $cross-gcc $(flags "$1") -DTCM_VERSION='""' \
-            -DTCM_ALLOCATOR_NAME='""' -I"$top_builddir" -I"$top_srcdir/src" \
-            -O2 -fPIC -w -c -o $source.o "$top_srcdir/src/api/$source.c" ||
-            return 1
+        $cross-gcc $(make_flags "$1_") -I"$top_builddir" \
+            -I"$top_srcdir/src" -O2 -fPIC -w -c -o $source.o \
+            "$top_srcdir/src/api/$source.c" || return 1
     done
     $cross-ld -r -o "$2" malloc.o cxx_operators.o
 }

@@ -18,12 +18,14 @@
 #else
 #define SP_EXPR     "0x8f, 8"
 #define SP_EXPR_IS  "\2\x8f\10"
-#define MACHINE_OPS ".cfi_escape 0x2d\n.cfi_escape 0x2c\n" /* negate_ra_state */
+#define MACHINE_OPS ".cfi_escape 0x2d\n" /* AARCH64_negate_ra_state */
 #endif
 
 /* A function whose information is written byte by byte. Offsets are multiples
    of -8, the data alignment. */
 __asm__(".text\n"
+        ".globl cfi_sample_within, cfi_sample_behind\n"
+        ".hidden cfi_sample_within, cfi_sample_behind\n"
         "cfi_sample:\n"
         ".cfi_startproc\n"
         ".cfi_escape 0x05, 3, 2\n"     /* offset_extended */
@@ -36,13 +38,13 @@ __asm__(".text\n"
         ".cfi_escape 0x05, 11, 1\n"    /* and */
         ".cfi_escape 0x08, 11\n"       /* same_value */
         ".cfi_escape 0x10, 2, 2, " SP_EXPR "\n"
-        ".cfi_escape 0x16, 1, 1, 0x35\n"       /* val_expression: lit5 */
-        ".cfi_escape 0x2e, 16\n"               /* GNU_args_size */
-        MACHINE_OPS ".cfi_escape 0x05, 4, 1\n" /* and */
-        ".cfi_escape 0x06, 4\n"                /* restore_extended */
-        ".cfi_escape 0x0a\n"                   /* remember_state */
-        ".cfi_escape 0x05, 3, 9\n"             /* until */
-        "nop\n"
+        ".cfi_escape 0x16, 1, 1, 0x35\n" /* val_expression: lit5 */
+        ".cfi_escape 0x2e, 16\n"         /* GNU_args_size */
+        ".cfi_escape 0x05, 4, 1\n"       /* and */
+        ".cfi_escape 0x06, 4\n"          /* restore_extended */
+        ".cfi_escape 0x0a\n"             /* remember_state */
+        ".cfi_escape 0x05, 3, 9\n"       /* until */
+        MACHINE_OPS "nop\n"
         "cfi_sample_within:\n"
         "nop\n"
         ".cfi_escape 0x0b\n" /* restore_state */

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Walks of a stack: their frames are those that the compiler's own unwinder
+ * finds, each of them twice, the second time from what the first remembered,
+ * and are those of a walk that remembers nothing.
+ */
+#include "tap.h"
+#include "sites/site_settings.h"
+#include "sites/unwind/stack.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+#define KEEP     __asm__ volatile("" ::: "memory")
+#define MOST     200u
+
+static struct mts_thread_stack walker;
+
+struct truth {
+    uintptr_t pc[MOST];
+    unsigned n;
+};
+
+static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg) {
+    struct truth *t = arg;
+    int exact = 0;
+    uintptr_t pc = _Unwind_GetIPInfo(context, &exact);
+    /* The address behind a byte of the instruction that the frame executes. */
+    if (t->n < MOST && pc != 0)
+        t->pc[t->n++] = pc + (exact != 0);
+    return _URC_NO_REASON;
+}
+
+static unsigned found, wrong;
+
+/* Walks from the caller; false: it could not. */
+static NOINLINE bool walk_here(void) {
+    const uintptr_t *record = __builtin_frame_address(0);
+    struct mts_stack_state from = {
+        .at = (uintptr_t)__builtin_return_address(0) - 1,
+        .sp = (uintptr_t)__builtin_dwarf_cfa(),
+        .bp = record[0]};
+    bool good = mts_stack_walk(&walker, from, MOST, 1);
+    KEEP;
+    return good;
+}
+
+/* Compares the frames outside of this function, twice. */
+static NOINLINE void compare(const char *what) {
+    struct truth t = {.n = 0};
+    _Unwind_Backtrace(note, &t);
+    for (int again = 0; again < 2; again++) {
+        if (!walk_here()) {
+            wrong++;
+            return;
+        }
+        unsigned n = walker.length;
+        unsigned bad = n != t.n || walker.cut != MTS_STACK_WHOLE;
+        /* Frame 0 is this function, which goes on elsewhere. */
+        for (unsigned i = 1; i < n && i < t.n; i++)
+            bad += walker.frame[walker.count - 1 - i].state.at + 1 != t.pc[i];
+        mts_stack_done(&walker);
+        if (bad != 0)
+            tap_diag("%s: %u frames, not %u; %u are others; end %u", what, n,
+                     t.n, bad, walker.cut);
+        wrong += bad != 0;
+        found += n;
+    }
+    KEEP;
+}
+
+static void is_right(const char *what, unsigned least) {
+    tap_ok(wrong == 0 && found >= 2 * least, "%s: %u frames", what, found);
+    found = wrong = 0;
+}
+
+static NOINLINE void recurse(unsigned n) {
+    volatile char room[48];
+    room[0] = 1;
+    if (n == 0)
+        compare("recursion");
+    else
+        recurse(n - 1);
+    room[1] = room[0];
+}
+
+static NOINLINE void with_alloca(size_t n) {
+    volatile char *room = __builtin_alloca(n * 16);
+    room[0] = 1;
+    compare("alloca");
+    if (n > 1)
+        with_alloca(n - 1);
+    room[1] = room[0];
+}
+
+struct wide {
+    _Alignas(64) char bytes[64];
+};
+static NOINLINE void realigned(struct wide *out) {
+    struct wide w;
+    memset(&w, 1, sizeof(w));
+    compare("a realigned stack");
+    *out = w;
+    KEEP;
+}
+
+static int by_size(const void *a, const void *b) {
+    compare("a call back");
+    return *(const int *)a - *(const int *)b;
+}
+
+/* --- Signals -------------------------------------------------------------- */
+
+static void on_signal(int number) {
+    (void)number;
+    compare("a handler");
+    KEEP;
+}
+
+#if defined(__aarch64__)
+#define TRAP "udf #0"
+#define STEP 4
+#define PC   pc
+#else
+#define TRAP "ud2"
+#define STEP 2
+#define PC   gregs[REG_RIP]
+#endif
+/* A function without a frame that is interrupted by its first instruction. */
+__asm__(".text\n"
+        ".type leaf_trap, %function\n"
+        "leaf_trap:\n"
+        ".cfi_startproc\n" TRAP "\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size leaf_trap, .-leaf_trap\n");
+void leaf_trap(void);
+
+static void on_trap(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    compare("a handler of a leaf function");
+    ((ucontext_t *)context)->uc_mcontext.PC += STEP;
+}
+
+static void handle(int number, int flags) {
+    struct sigaction act;
+    memset(&act, 0, sizeof(act));
+    if (number == SIGILL)
+        act.sa_sigaction = on_trap;
+    else
+        act.sa_handler = on_signal;
+    act.sa_flags = flags;
+    if (sigaction(number, &act, NULL) != 0)
+        tap_bail("sigaction");
+}
+
+static NOINLINE void interrupted(unsigned n) {
+    volatile char room[16];
+    room[0] = 1;
+    if (n == 0)
+        raise(SIGUSR1);
+    else
+        interrupted(n - 1);
+    room[1] = room[0];
+}
+
+static void test_signals(void) {
+    const size_t bytes = (size_t)256 << 10;
+    handle(SIGUSR1, 0);
+    interrupted(3);
+    is_right("a signal handler", 5);
+    handle(SIGILL, SA_SIGINFO);
+    leaf_trap();
+    is_right("a handler of a function without a frame", 3);
+    stack_t other = {.ss_size = bytes};
+    other.ss_sp = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (other.ss_sp == MAP_FAILED || sigaltstack(&other, NULL) != 0)
+        tap_bail("no alternate stack");
+    handle(SIGUSR1, SA_ONSTACK);
+    interrupted(5);
+    is_right("a handler on another stack", 7);
+    handle(SIGILL, SA_SIGINFO | SA_ONSTACK);
+    leaf_trap();
+    is_right("of a function without a frame", 3);
+}
+
+int main(void) {
+    struct wide w;
+    int numbers[] = {5, 3, 4, 1, 2};
+    uint64_t walks = 0, different = 0;
+    mts_settings.pid = (uint32_t)getpid();
+    if (!mts_stack_is_possible())
+        return tap_skip_all("stacks are not walked here");
+    mts_stack_check_all();
+    recurse(0);
+    is_right("few frames", 2);
+    for (unsigned n = 0; n < 150; n += 7)
+        recurse(n);
+    is_right("deep stacks", 150);
+    with_alloca(9);
+    is_right("frames that alloca moves", 9);
+    realigned(&w);
+    is_right("a realigned stack", 2);
+    qsort(numbers, TCM_ARRAY_SIZE(numbers), sizeof(*numbers), by_size);
+    is_right("a call back from the C library", 8);
+    test_signals();
+    bool checked = mts_stack_checks(&walks, &different);
+    tap_ok(checked && different == 0 && walks > 50,
+           "%u walks, %u differ from those that remember nothing",
+           (unsigned)walks, (unsigned)different);
+    return tap_done();
+}
