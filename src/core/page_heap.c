@@ -408,11 +408,12 @@ struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages) {
    others return the memory. */
 static void make_free(struct tcm_page_heap *heap, struct tcm_span *run,
                       size_t pages) {
+    uintptr_t end = tcm_span_end(run);
     tcm_run_insert_merged(run, TCM_SPAN_FREE);
     if (heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0))
         (void)tcm_page_release_run(run, SIZE_MAX);
     else
-        tcm_page_scavenge(heap, pages);
+        tcm_page_scavenge(heap, pages, end);
 }
 
 void tcm_page_heap_free(struct tcm_span *span) {

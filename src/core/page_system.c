@@ -226,7 +226,22 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     return done;
 }
 
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed) {
+/* How many of the PAGES at the upper end of RUN may go back when the FREED
+   pages that end at FREED_END lie among them: those above, or all where the
+   FREED ones are a small part. */
+static size_t pages_cold(const struct tcm_span *run, size_t pages, size_t freed,
+                         uintptr_t freed_end) {
+    uintptr_t end = tcm_span_end(run);
+    if (pages > run->pages)
+        pages = run->pages;
+    if (freed < pages / 2 || freed_end > end ||
+        freed_end <= end - (pages << TCM_PAGE_SHIFT))
+        return pages;
+    return (end - freed_end) >> TCM_PAGE_SHIFT;
+}
+
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed,
+                       uintptr_t freed_end) {
     tcm_lock_assert_held(&heap->lock);
     if (heap->release_rate_milli == 0)
         return;
@@ -241,6 +256,11 @@ void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed) {
     struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
     if (run == NULL)
         return;
+    most = pages_cold(run, most, freed, freed_end);
+    if (most == 0) {
+        heap->scavenge_wait = 1;
+        return;
+    }
     tcm_page_event(&tcm_page_stats.scavenge_count, 1);
     uint64_t wait = tcm_page_release_run(run, most) * WAIT_PER_PAGE;
     if (wait > MAX_WAIT)

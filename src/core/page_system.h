@@ -32,8 +32,12 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
    returned or none is left. Returns the number of pages. */
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages);
 
-/* Counts FREED pages of HEAP, and returns some to the system when it is time.
+/*
+ * Counts FREED pages of HEAP, which end at FREED_END, and returns pages to the
+ * system when it is time. While these would mostly be the freed ones, which a
+ * block that comes and goes needs again, the next free decides anew.
  */
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed);
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed,
+                       uintptr_t freed_end);
 
 #endif

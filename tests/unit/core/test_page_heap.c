@@ -291,14 +291,19 @@ static void test_scavenging(void) {
     tcm_page_heap.scavenge_wait = 100;
     struct tcm_span *big =
         tcm_page_heap_alloc(4000, 1, TCM_SPAN_LARGE, 1, NULL);
+    struct tcm_span *small = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
     tcm_stats_read(&before);
     tcm_page_heap_free(big);
+    tcm_stats_read(&after);
+    tap_is_u64(after.system_bytes_returned, before.system_bytes_returned,
+               "a block that was just freed stays");
+    tcm_page_heap_free(small);
     tcm_stats_read(&after);
     uint64_t returned =
         (after.system_bytes_returned - before.system_bytes_returned) >>
         TCM_PAGE_SHIFT;
     tap_ok(returned > 0 && returned < 1000,
-           "freeing much gives a part back: %llu pages",
+           "the next free gives a part back: %llu pages",
            (unsigned long long)returned);
     tap_ok(tcm_page_heap.scavenge_wait > returned * 100,
            "and then there is a wait");

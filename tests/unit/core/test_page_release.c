@@ -218,13 +218,18 @@ static void test_refused(void) {
     tap_is_u64(HEAP->free_pages, 0, "later it goes");
 }
 
-static size_t scavenge(size_t freed) {
+static size_t scavenge_after(size_t freed, uintptr_t freed_end) {
     uint64_t back = returned_pages();
     tcm_lock(&HEAP->lock);
-    tcm_page_scavenge(HEAP, freed);
+    tcm_page_scavenge(HEAP, freed, freed_end);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return returned_pages() - back;
+}
+
+/* After frees elsewhere. */
+static size_t scavenge(size_t freed) {
+    return scavenge_after(freed, 0);
 }
 
 static void test_scavenging(void) {
@@ -258,6 +263,32 @@ static void test_scavenging(void) {
     HEAP->release_rate_milli = 0;
 }
 
+/* A block that comes and goes keeps its memory. */
+static void test_just_freed(void) {
+    struct tcm_span *s = take(4 * HUGE_PAGE);
+    uintptr_t end = tcm_span_end(s);
+    tcm_page_heap_free(s);
+    HEAP->release_rate_milli = 1000;
+    HEAP->scavenge_wait = 1;
+    tap_ok(scavenge_after(2 * HUGE_PAGE, end) == 0 && HEAP->scavenge_wait == 1,
+           "pages that were just freed stay, and the next free decides");
+    tap_ok(scavenge_after(HUGE_PAGE, end) == 0, "also if they are half");
+    tap_is_u64(scavenge_after(2 * HUGE_PAGE, end - TCM_GROW_STEP), HUGE_PAGE,
+               "those above them go back");
+    HEAP->scavenge_wait = 1;
+    end -= TCM_GROW_STEP;
+    tap_is_u64(scavenge_after(HUGE_PAGE - 1, end), 2 * HUGE_PAGE,
+               "and all, if few of them were just freed");
+    release_locked(SIZE_MAX);
+    HEAP->scavenge_wait = 1;
+    uint64_t back = returned_pages();
+    for (unsigned i = 0; i < 20; i++)
+        tcm_page_heap_free(take(2 * HUGE_PAGE));
+    tap_is_u64(returned_pages(), back, "a block comes and goes");
+    HEAP->release_rate_milli = 0;
+    release_locked(SIZE_MAX);
+}
+
 int main(void) {
     if (!tcm_heap_init())
         tap_bail("no heap");
@@ -274,5 +305,6 @@ int main(void) {
     test_larger_system_pages();
     test_refused();
     test_scavenging();
+    test_just_freed();
     return tap_done();
 }
