@@ -133,6 +133,50 @@ else
     skip "memory over time" "no compiler"
 fi
 
+# --- Allocators from a folder of sources --------------------------------------
+
+# Stand-ins, which build only in the way that the real ones need.
+faulty=$(cd "$top_srcdir" && pwd)/tests/integration/replay/replay_faulty.c
+mkdir -p peers/rpmalloc-1.4/rpmalloc peers/rpmalloc-2.0/rpmalloc \
+    peers/mimalloc-3.2/include peers/snmalloc/src/snmalloc
+echo '#error "an older version"' >peers/rpmalloc-1.4/rpmalloc/rpmalloc.c
+cat >peers/rpmalloc-2.0/rpmalloc/rpmalloc.c <<END
+#if !ENABLE_OVERRIDE || !ENABLE_PRELOAD || !defined(NDEBUG)
+#error "not to be preloaded"
+#endif
+#include "$faulty"
+END
+echo '#define MI_MALLOC_VERSION 30203' >peers/mimalloc-3.2/include/mimalloc.h
+echo "#include \"$faulty\"" >peers/mimalloc-3.2/static.c
+cat >peers/mimalloc-3.2/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.10)
+project(mimalloc C)
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR MI_BUILD_TESTS)
+    message(FATAL_ERROR "not as peers.sh wants it")
+endif()
+add_library(mimalloc SHARED static.c)
+END
+echo '// nothing to build' >peers/snmalloc/src/snmalloc/snmalloc.h
+"$bench/peers.sh" peers >options 2>said
+is "peers.sh builds what it can" $? 0
+like "says what it cannot" said "^peers.sh: .*/peers/snmalloc does not build: see "
+expected="--extra rpmalloc=$PWD/peers/built/rpmalloc/librpmalloc.so"
+if command -v cmake >/dev/null; then
+    expected="$expected
+--extra mimalloc3=$PWD/peers/built/mimalloc3/libmimalloc.so"
+fi
+is "prints options of run.sh" "$(cat options)" "$expected"
+# shellcheck disable=SC2046
+check "run.sh takes them" "$run" --build "$build" --rounds 1 --scale 0.002 \
+    --allocators ours --only pairs,random $(cat options)
+is "and has their columns" \
+    "$(sed -n 's/^| workload *| *//p' "$out" | tr -d '| ' | head -n 1)" \
+    "ours$(sed 's/^--extra //; s/=.*//' options | tr -d '\n')"
+mkdir none
+fails_with "a folder without sources" 1 "$bench/peers.sh" none
+like "says what is missing" "$err" "^peers.sh: no .*/none/rpmalloc\*/"
+fails_with "no folder" 2 "$bench/peers.sh" nowhere
+
 # --- Counters, contention, switches ------------------------------------------
 
 check "counters" "$run" --build "$build" --counters --scale 0.01 --only \
