@@ -125,14 +125,15 @@ static bool prepare(struct tool_output *out, const char *name,
         return false;
     if (form == TOOL_OUTPUT_PLAIN)
         return true;
-    out->memory = aligned_alloc(64, MTF_COMPRESS_MEMORY);
+    out->memory = aligned_alloc(64, MTF_COMPRESS_SMALL_MEMORY);
     out->room = malloc(MTF_COMPRESS_ROOM);
     if (out->memory == NULL || out->room == NULL)
         return false;
-    out->compress = mtf_compress_init(out->memory, MTF_COMPRESS_MEMORY);
+    out->compress = mtf_compress_init(out->memory, MTF_COMPRESS_SMALL_MEMORY);
     if (out->compress == NULL)
         return false;
     mtf_compress_with_checksum(out->compress);
+    mtf_compress_make_small(out->compress);
     return true;
 }
 

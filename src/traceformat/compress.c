@@ -27,6 +27,12 @@
 #define DENSE_BYTES ((uint64_t)256 << 10)
 #define WIDE_STEPS  64
 
+/* Level of small frames, which searches many places for what repeats. A frame
+   of DENSE_BYTES that did not shrink to a half shows content for which that
+   costs more than it saves. */
+#define SMALL_LEVEL 6
+#define SMALL_RATIO 2
+
 struct arena_block {
     size_t offset, size;
     bool used;
@@ -42,6 +48,7 @@ struct mtf_compress {
     LZ4F_preferences_t preferences;
     uint64_t frame_in, frame_out; /* bytes of the frame so far */
     bool in_frame;
+    bool is_small;
 };
 
 static void *arena_alloc(void *opaque, size_t n) {
@@ -108,6 +115,11 @@ void mtf_compress_with_checksum(struct mtf_compress *c) {
     c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
 }
 
+void mtf_compress_make_small(struct mtf_compress *c) {
+    TCM_ASSERT(c->size >= MTF_COMPRESS_SMALL_MEMORY);
+    c->is_small = true;
+}
+
 static size_t count_output(struct mtf_compress *c, size_t n) {
     if (LZ4F_isError(n))
         return MTF_COMPRESS_ERROR;
@@ -121,7 +133,11 @@ static bool was_dense(const struct mtf_compress *c) {
 }
 
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
-    c->preferences.compressionLevel = was_dense(c) ? -WIDE_STEPS : 0;
+    bool shrank =
+        c->frame_in < DENSE_BYTES || c->frame_out <= c->frame_in / SMALL_RATIO;
+    c->preferences.compressionLevel = was_dense(c)            ? -WIDE_STEPS
+                                      : c->is_small && shrank ? SMALL_LEVEL
+                                                              : 0;
     c->frame_in = c->frame_out = 0;
     c->in_frame = true;
     return count_output(
@@ -168,6 +184,10 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
 }
 
 void mtf_compress_with_checksum(struct mtf_compress *c) {
+    (void)c;
+}
+
+void mtf_compress_make_small(struct mtf_compress *c) {
     (void)c;
 }
 

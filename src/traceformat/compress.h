@@ -27,7 +27,8 @@ struct mtf_compress;
 /* Room that suffices for the output of any one call. */
 #define MTF_COMPRESS_ROOM ((size_t)160 << 10)
 /* Bytes of memory that mtf_compress_init needs, aligned to 16. */
-#define MTF_COMPRESS_MEMORY ((size_t)256 << 10)
+#define MTF_COMPRESS_MEMORY       ((size_t)256 << 10)
+#define MTF_COMPRESS_SMALL_MEMORY ((size_t)640 << 10)
 /* Result of a failed call. The frame is lost; the caller begins a new one. */
 #define MTF_COMPRESS_ERROR ((size_t)-1)
 
@@ -39,6 +40,10 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size);
 
 /* Makes all later frames end with a checksum of their content. */
 void mtf_compress_with_checksum(struct mtf_compress *c);
+/* Makes later frames smaller, and several times as slow, unless the frame
+   before took more than half of its content. The compressor was made in
+   MTF_COMPRESS_SMALL_MEMORY. */
+void mtf_compress_make_small(struct mtf_compress *c);
 
 /* These return the number of bytes written to OUT, which has at least
    MTF_COMPRESS_ROOM bytes, or MTF_COMPRESS_ERROR. Added bytes may stay inside

@@ -78,12 +78,16 @@ static bool decompress(const struct bytes *stored, struct bytes *plain,
     return at == stored->length && hint == 0;
 }
 
-static void test_frames(void) {
+/* Returns the bytes that all frames take together. */
+static size_t test_frames(bool is_small) {
     enum { MOST = 600000, FRAMES = 40 };
     uint8_t *data = malloc(MOST);
-    void *memory = malloc(MTF_COMPRESS_MEMORY);
-    struct mtf_compress *c = mtf_compress_init(memory, MTF_COMPRESS_MEMORY);
-    tap_ok(c != NULL, "fits its memory");
+    size_t size = is_small ? MTF_COMPRESS_SMALL_MEMORY : MTF_COMPRESS_MEMORY;
+    void *memory = malloc(size);
+    struct mtf_compress *c = mtf_compress_init(memory, size);
+    tap_ok(c != NULL, "%s: fits its memory", is_small ? "small" : "usual");
+    if (is_small)
+        mtf_compress_make_small(c);
     struct bytes stored = {0}, want = {0}, plain = {0};
     struct prng r;
     prng_seed(&r, 5);
@@ -105,11 +109,13 @@ static void test_frames(void) {
     tap_ok(plain.length == want.length &&
                memcmp(plain.data, want.data, want.length) == 0,
            "the same bytes");
+    size_t length = stored.length;
     bytes_free(&stored);
     bytes_free(&want);
     bytes_free(&plain);
     free(memory);
     free(data);
+    return length;
 }
 
 static void test_refusals(void) {
@@ -130,7 +136,8 @@ static void test_refusals(void) {
 
 int main(void) {
     tap_ok(mtf_compress_available(), "LZ4 is in this build");
-    test_frames();
+    size_t usual = test_frames(false), small = test_frames(true);
+    tap_ok(small < usual, "small frames are smaller: %zu of %zu", small, usual);
     test_refusals();
     return tap_done();
 }
