@@ -72,9 +72,13 @@ run "$malloc_trace" record -- sh -c 'echo out; exit 7'
 is "status and output are the command's" "$status $(cat "$out")" "7 out"
 run "$malloc_trace" record sh -c 'exit 255'
 is "any status" "$status" 255
+# Jobs in the background ignore these two.
+defaults="env --default-signal=INT,QUIT"
+$defaults true 2>/dev/null || defaults=
 for pair in TERM:143 KILL:137 SEGV:139 PIPE:141 INT:130 QUIT:131; do
     sig=${pair%:*}
-    run "$malloc_trace" record sh -c "kill -$sig \$\$"
+    # shellcheck disable=SC2086
+    run $defaults "$malloc_trace" record sh -c "kill -$sig \$\$"
     is "dies of SIG$sig as its command" "$status" "${pair#*:}"
 done 2>/dev/null
 run "$malloc_trace" record sh -c 'trap "exit 5" TERM; (kill -TERM $PPID)
