@@ -189,9 +189,39 @@ static TCM_ALWAYS_INLINE bool note_token(struct state *s, uint64_t token,
     return true;
 }
 
-/* Decodes the events of T in [P, END). Returns NULL, or why it stopped. */
-static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
-                          const uint8_t *end) {
+/* True for a malloc or free: the calls that most events are. */
+static bool is_plain(unsigned type) {
+    return type <= RAW_FREE_SIZED &&
+           (1u << type &
+            (1u << RAW_MALLOC | 1u << RAW_FREE | 1u << RAW_FREE_SIZED)) != 0;
+}
+
+/* Fills E, the plain event of TYPE. Without branches, as nobody can predict
+   whether a malloc or a free is next. */
+static TCM_ALWAYS_INLINE void fill_plain(struct thread *t, struct event *e,
+                                         unsigned type, uint64_t payload) {
+    uint64_t made = type == RAW_MALLOC ? UINT64_MAX : 0;
+    uint64_t change = (uint64_t)mtf_unzigzag(payload);
+    t->prev_size += change & made;
+    t->prev_token += change & ~made;
+    e->size = t->prev_size * 8 & made;
+    e->token = t->next_token & made;
+    e->old = t->prev_token & ~made;
+    t->next_token += made & 1;
+}
+
+/* Notes that the events of the tokens from FIRST up to NEXT were read. A token
+   that cannot be noted is a fault when its event is emitted. */
+static void note_read(struct state *s, uint64_t first, uint64_t next) {
+    for (; first != next; first++)
+        (void)note_token(s, first, TOKEN_READ);
+}
+
+/* Decodes the events of T in [P, END), whose tokens the caller notes from
+   *FIRST on. Returns NULL, or why it stopped. */
+static const char *decode_from(struct state *s, struct thread *t,
+                               const uint8_t *p, const uint8_t *end,
+                               uint64_t *first) {
     while (p < end) {
         uint64_t word, payload, second = 0;
         if (!take_varint(&p, end, &word))
@@ -205,14 +235,15 @@ static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
         if (e == NULL)
             return "out of memory";
         e->type = (uint8_t)type;
+        if (TCM_LIKELY(is_plain(type))) {
+            fill_plain(t, e, type, payload);
+            continue;
+        }
         switch (type) {
         case RAW_TOKENS:
-            t->next_token = payload;
+            note_read(s, *first, t->next_token);
+            *first = t->next_token = payload;
             e->size = TIME_OF(second);
-            break;
-        case RAW_FREE:
-        case RAW_FREE_SIZED:
-            e->old = next_token(t, payload);
             break;
         case RAW_REALLOC:
             e->old = next_token(t, second);
@@ -224,20 +255,21 @@ static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
             e->size = next_size(t, payload);
             e->token = t->next_token++;
             break;
-        case RAW_MALLOC:
-            e->size = next_size(t, payload);
-            e->token = t->next_token++;
-            break;
         default:
             t->count--;
             return "unknown type of event";
         }
-        /* a token that cannot be noted is a fault when its event is emitted */
-        if (e->type == RAW_MALLOC || e->type == RAW_MEMALIGN ||
-            e->type == RAW_REALLOC)
-            (void)note_token(s, e->token, TOKEN_READ);
     }
     return NULL;
+}
+
+/* Decodes the events of T in [P, END). Returns NULL, or why it stopped. */
+static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
+                          const uint8_t *end) {
+    uint64_t first = t->next_token;
+    const char *why = decode_from(s, t, p, end, &first);
+    note_read(s, first, t->next_token);
+    return why;
 }
 
 /* --- Reading a window ----------------------------------------------------- */
