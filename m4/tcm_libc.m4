@@ -35,4 +35,7 @@ AC_DEFUN([TCM_LIBC], [
   AS_IF([test "x$tcm_word" != x],
         [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS '-DTCM_MUTEX_WORD=$tcm_word'"])
   AC_SUBST([TCM_LIBC_CPPFLAGS])
+  AC_SUBST([TCM_NEWER_LIBC_TEXT], [$tcm_cv_newer_libc])
+  # A library of its own before glibc 2.34.
+  AC_SEARCH_LIBS([dlsym], [dl])
 ])

@@ -29,6 +29,20 @@
  */
 #define TCM_TLS __thread __attribute__((tls_model("initial-exec")))
 
+/* The thread register: addresses of initial-exec variables are relative to it.
+   For x86-64, gcc has the builtin function since version 11. */
+#if defined(__x86_64__)
+static inline uintptr_t tcm_thread_pointer(void) {
+    uintptr_t p;
+    __asm__("movq %%fs:0, %0" : "=r"(p));
+    return p;
+}
+#else
+static inline uintptr_t tcm_thread_pointer(void) {
+    return (uintptr_t)__builtin_thread_pointer();
+}
+#endif
+
 /* Prefetches the cache line at P for a store; never faults. On x86 the
    instruction is spelled out, because the compiler's baseline form fetches the
    line in shared state; processors without it execute it as a no-op. */

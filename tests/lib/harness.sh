@@ -122,6 +122,12 @@ python=
 print(os.path.realpath(sys.executable))')
 need_python() { [ -n "$python" ] || skip_all "no python3"; }
 
+# libc_has NAME: the C library has the variable NAME, and this build asks for it.
+libc_has() {
+    [ "${TCM_NEWER_LIBC:-yes}" = yes ] && "$python" -c 'import ctypes, sys
+ctypes.c_int.in_dll(ctypes.CDLL(None), sys.argv[1])' "$1" 2>/dev/null
+}
+
 # --- Checks ------------------------------------------------------------------
 
 tap_count=0

@@ -53,8 +53,8 @@ static void find_symbols(const struct tcm_elf_symbols *s,
         if (!wanted->is_tls)
             p->at = (intptr_t)(s->bias + symbol->st_value);
         else if (tls_block != 0)
-            p->at = (intptr_t)(tls_block + symbol->st_value -
-                               (uintptr_t)__builtin_thread_pointer());
+            p->at =
+                (intptr_t)(tls_block + symbol->st_value - tcm_thread_pointer());
         else if (it != it->reader->first && tls_get_addr != NULL)
             p->at = (intptr_t)tcm_elf_tls_index(s, symbol);
     }

@@ -153,9 +153,9 @@ static bool begin(struct mts_lang_interpreter *it, const void *layout) {
    thread-local block of Ruby's module, so TLS does not wait for the loader. */
 static TCM_ALWAYS_INLINE uintptr_t exported_context(const struct ruby *r) {
     intptr_t at = r->it.place[SYMBOL_CONTEXT].at;
-    return mts_lang_load_word(
-        r == &initial ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)at
-                      : (uintptr_t)r->it.tls((void *)at));
+    return mts_lang_load_word(r == &initial
+                                  ? tcm_thread_pointer() + (uintptr_t)at
+                                  : (uintptr_t)r->it.tls((void *)at));
 }
 
 /* The execution context of the calling thread, which holds the lock; 0: there

@@ -38,23 +38,28 @@ $CC -fno-builtin -o setenv setenv.c >err 2>&1 && of_setenv=$(./setenv) ||
 # counts FILE: calls, what is missing, and whether it is complete.
 counts() {
     "$postprocess" -q --json j "$1" /dev/null 2>err || {
-        cat err
+        sed 's/[0-9][0-9,]* events/events/' err
         return
     }
     json j mallocs frees untraced_frees complete
 }
+# A new thread has a block of the C library's.
+# Without __libc_single_threaded the first thread's buffer goes on until it
+# allocates again; events of other threads until then are dropped, and counted.
+of_thread="20001 20000 0 true"
+libc_has __libc_single_threaded || of_thread="postprocess: warning: \
+incomplete: events were dropped while recording"
 DO=
 export DO
 for DO in much thread fork "fork first" "fork both" environment; do
     record t/one.lz4 ./main
     is "$DO: runs to its end" "$?" 0
-    blocks=20000
-    # a new thread has a block of the C library's
+    want="20000 20000 0 true"
     case $DO in
-    thread) blocks=20001 ;;
-    environment) blocks=$((20000 + of_setenv)) ;;
+    thread) want=$of_thread ;;
+    environment) want="$((20000 + of_setenv)) 20000 0 true" ;;
     esac
-    is "$DO: all is recorded" "$(counts t/one.lz4)" "$blocks 20000 0 true"
+    is "$DO: all is recorded" "$(counts t/one.lz4)" "$want"
     is "$DO: the child is not" "$(find t -name 'one.lz4.[0-9]*')" ""
     record 't/tree.%p' ./main
     is "$DO, %p: runs to its end" "$?" 0
@@ -68,7 +73,7 @@ for DO in much thread fork "fork first" "fork both" environment; do
         is "$DO, %p: so is its child" "$found" \
             "$child 0 true,20000 20000 0 true,"
         ;;
-    *) is "$DO, %p: all is recorded" "$found" "$blocks 20000 0 true," ;;
+    *) is "$DO, %p: all is recorded" "$found" "$want," ;;
     esac
     rm -f t/*
 done
@@ -108,8 +113,7 @@ loader=$(ldd /bin/true | sed -n 's/.*[[:blank:]]\(\/[^ ]*ld-[^ ]*\) .*/\1/p')
 if [ -x "$loader" ]; then
     DO=thread
     record t/one.lz4 "$loader" ./main
-    is "by the loader: all is recorded" "$(counts t/one.lz4)" \
-        "20001 20000 0 true"
+    is "by the loader: all is recorded" "$(counts t/one.lz4)" "$of_thread"
 else
     skip "by the loader" "it was not found"
 fi

@@ -9,14 +9,35 @@ need_python
 target=$built/process/last_thread
 cd "$work" || exit 99
 
+# Where the recorder cannot take its threads out of the C library's count, it ends
+# the program itself: without exit handlers, and with status 0 if the first thread
+# has ended without one.
+count=none
+! libc_has __nptl_nthreads || count=known
+
 # ends NAME VARIABLE=VALUE... MODE: compares with "plain" and its status.
 ends() {
     ends_name=$1
     shift
     timeout -s KILL 30 env LD_PRELOAD="$tracing" "$@" >out 2>err
-    is "$ends_name: exit status" $? "$status"
-    check "$ends_name: the same output" diff plain out
+    ends_status=$?
+    case $count$ends_name in
+    nonefirst-raw*)
+        skip "$ends_name: exit status" "the C library tells no count of threads"
+        ;;
+    *) is "$ends_name: exit status" "$ends_status" "$status" ;;
+    esac
+    case $count$ends_name in
+    known* | noneraw* | nonestopped*)
+        check "$ends_name: the same output" diff plain out
+        ;;
+    *) check "$ends_name: at most the same output" only_lost out ;;
+    esac
     is "$ends_name: nothing on stderr" "$(cat err)" ""
+}
+# True if what FILE lacks of "plain" is all its difference.
+only_lost() {
+    ! diff plain "$1" | grep -q "^>"
 }
 whole() { # NAME FILE WANT
     "$postprocess" --quiet --json json "$2" p 2>err

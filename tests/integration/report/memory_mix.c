@@ -75,7 +75,11 @@ static void note(void *at, size_t size, enum owner owner) {
 enum how { PLAIN, GROWN, ALIGNED };
 
 /* Each function is a call site of its own. */
+#if defined(__clang__)
+#define SITE __attribute__((noinline)) static void
+#else
 #define SITE __attribute__((noinline, noclone)) static void
+#endif
 
 SITE passing(size_t size) {
     note(malloc(size), size, PASSING);

@@ -21,7 +21,7 @@ static void test_block_info(void) {
            "the start of an object");
     tap_ok(tcm_block_info((char *)p + 16).kind == TCM_BLOCK_INTERIOR,
            "inside an object");
-    int local;
+    int local = 0;
     tap_ok(tcm_block_info(&local).kind == TCM_BLOCK_FOREIGN, "the stack");
     tap_ok(tcm_block_info(NULL).kind == TCM_BLOCK_FOREIGN, "NULL");
     tap_ok(tcm_block_info((void *)UINTPTR_MAX).kind == TCM_BLOCK_FOREIGN,

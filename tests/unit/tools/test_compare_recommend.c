@@ -60,7 +60,7 @@ static void put_program(size_t i, double share, double time, double memory,
     for (size_t r = 1; r <= c.rounds; r++) {
         struct compare_program *p = comparison_program(&c, r, i);
         p->good = true;
-        p->cpu_ns = TIME_NS * OPS / share * time * jitter(noise);
+        p->cpu_ns = TIME_NS * (double)OPS / share * time * jitter(noise);
         p->peak_rss_bytes = PEAK_BYTES * memory * jitter(noise / 10);
     }
 }
@@ -69,7 +69,8 @@ static void put_program(size_t i, double share, double time, double memory,
    tells: contestant I has the library that records. */
 static void put_share(size_t i, double share, double time) {
     snprintf(c.version[i], sizeof(c.version[i]), "l.so (tcmalloc-mt 1)");
-    c.trace[0].recorded_cpu_ns = TIME_NS * OPS * ((1 - share) / share + time);
+    c.trace[0].recorded_cpu_ns =
+        TIME_NS * (double)OPS * ((1 - share) / share + time);
 }
 
 static struct compare_recommendation r;
