@@ -156,6 +156,12 @@ static void test_copy(size_t page) {
            "none of memory that cannot be read");
     tap_ok(!tcm_os_copy(pid, &word, (uintptr_t)p + page - 7, 8),
            "nor one that ends there");
+    if (tap_emulated()) {
+        /* Without it, memory is tried first and read then. */
+        tap_skip("the emulator has no process_vm_readv");
+        tcm_os_unmap(p, 2 * page);
+        return;
+    }
     pthread_t id;
     unsigned there = 0;
     toggling = 1;
