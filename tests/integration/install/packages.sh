@@ -158,7 +158,7 @@ set -eu
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
 apt-get -qq update
-# What another package recommends, as libc6 does libidn2, goes, too.
+# Packages that another one recommends, as libc6 does libidn2, go, too.
 echo 'APT::AutoRemove::RecommendsImportant "false";' \
     >/etc/apt/apt.conf.d/recommends
 # Packages that tests/control asks for, other than these, and what runs it.
