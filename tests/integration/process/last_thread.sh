@@ -9,9 +9,9 @@ need_python
 target=$built/process/last_thread
 cd "$work" || exit 99
 
-# Where the recorder cannot take its threads out of the C library's count, it ends
-# the program itself: without exit handlers, and with status 0 if the first thread
-# has ended without one.
+# Where the recorder cannot take its threads out of the C library's count, it
+# ends the program itself: without exit handlers, and with status 0 if the first
+# thread has ended without one.
 count=none
 ! libc_has __nptl_nthreads || count=known
 

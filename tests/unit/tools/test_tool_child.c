@@ -39,7 +39,7 @@ static bool exited_with(const struct tool_child_end *end, int status) {
 static void test_programs(void) {
     struct tool_child_end end;
     struct tool_child c;
-    struct tool_child_spec what = {.argv = SHELL("exit 7")};
+    struct tool_child_spec what = {.argv = SHELL("exit 7"), .file = NULL};
     char text[200];
     tap_ok(tool_child_run(&what, 0, &end) && exited_with(&end, 7),
            "a program is found in PATH, and its status is known");
@@ -69,7 +69,8 @@ static void test_programs(void) {
 
 static void test_limit(void) {
     struct tool_child_end end;
-    struct tool_child_spec what = {.argv = SHELL("exec sleep 100")};
+    struct tool_child_spec what = {.argv = SHELL("exec sleep 100"),
+                                   .file = NULL};
     char text[200];
     tap_ok(tool_child_run(&what, 50000000, &end) && end.timed_out &&
                WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL,
