@@ -142,6 +142,7 @@ gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
 g++-aarch64-linux-gnu have aarch64-linux-gnu-g++
 libc6-dev-arm64-cross have_file /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user have qemu-aarch64
+musl-tools have musl-gcc
 slurm-wlm have slurmctld
 munge have munged
 npm have npm

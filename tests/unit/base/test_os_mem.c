@@ -26,7 +26,7 @@ static void on_fault(int sig) {
 static bool writable(volatile char *p) {
     struct sigaction catch = {.sa_handler = on_fault};
     struct sigaction segv, bus;
-    bool good = false;
+    volatile bool good = false; /* set between sigsetjmp and siglongjmp */
     sigaction(SIGSEGV, &catch, &segv);
     sigaction(SIGBUS, &catch, &bus);
     if (sigsetjmp(escape, 1) == 0) {

@@ -145,6 +145,24 @@ static const Elf64_Shdr *sections_of(const struct file_bytes *f,
                                                                          : NULL;
 }
 
+/* Tells whether the library F is linked with musl, whose file has no number in
+   its name, unlike glibc's libc.so.6. */
+static bool is_for_musl(const struct file_bytes *f) {
+    static const char needed[] = "\0libc.so";
+    const char *names;
+    uint64_t bytes;
+    const Elf64_Shdr *s = sections_of(f, &names, &bytes);
+    for (unsigned i = 0; s != NULL && i < f->elf->e_shnum; i++) {
+        if (s[i].sh_name >= bytes ||
+            strcmp(names + s[i].sh_name, ".dynstr") != 0)
+            continue;
+        const char *text = bytes_at(f, s[i].sh_offset, s[i].sh_size, 1);
+        return text != NULL &&
+               memmem(text, s[i].sh_size, needed, sizeof(needed)) != NULL;
+    }
+    return false;
+}
+
 static bool is_go(const struct file_bytes *f) {
     const char *names;
     uint64_t bytes;
@@ -424,9 +442,14 @@ static void examine_elf(struct record_program *p, const struct file_bytes *f,
     const Elf64_Phdr *interp = segment_of(f, PT_INTERP);
     if (interp == NULL) {
         examine_static(p, f);
-    } else if (uses_musl(f, interp)) {
-        set_obstacle(p, "its file uses another C library than glibc",
-                     "build it for glibc");
+    } else if (uses_musl(f, interp) != is_for_musl(library)) {
+        set_obstacle(p,
+                     uses_musl(f, interp)
+                         ? "its file uses musl, and the library another C "
+                           "library"
+                         : "its file uses another C library than musl, which "
+                           "the library uses",
+                     "name a library for it in MALLOC_TRACE_LIBRARY");
     } else {
         p->takes_library = true;
         examine_allocator(p, f);

@@ -1,0 +1,174 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A build for musl, with Debian's musl-gcc: both libraries preloaded, under the
+# loader as a command, and linked; recordings of threads and processes, with
+# control and call sites; the tools. The build takes minutes: LONG=1.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+have musl-gcc || skip_all "no musl-gcc (Debian: musl-tools)"
+[ "${LONG:-0}" != 0 ] || skip_all "a build for musl takes minutes: LONG=1"
+need "$malloc_trace" "$postprocess"
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR
+loader=/lib/ld-musl-$machine.so.1
+
+# --- The build ---------------------------------------------------------------
+
+# musl-gcc finds neither the kernel's headers nor liblz4. The archive of liblz4
+# that is made for glibc calls functions of ISO C alone.
+mkdir include lib
+for folder in linux asm asm-generic; do
+    for place in /usr/include "/usr/include/$(gcc -print-multiarch)"; do
+        [ ! -e "$place/$folder" ] || ln -sf "$place/$folder" include/
+    done
+done
+lz4=$(gcc -print-file-name=liblz4.a)
+case $lz4 in
+/*)
+    ln -s "$lz4" lib/
+    ln -s /usr/include/lz4.h /usr/include/lz4frame.h include/
+    ;;
+*) lz4= ;;
+esac
+b=$work/build
+mkdir "$b"
+configure() {
+    (cd "$b" && "$top_srcdir/configure" -q --enable-werror CC=musl-gcc \
+        CPPFLAGS="-idirafter $work/include" LDFLAGS="-L$work/lib")
+}
+check "configure CC=musl-gcc" configure
+check "libraries and tools are built, without a warning" \
+    make -s -j2 -C "$b"
+m=$b/.libs/libtcmalloc_minimal.so
+t=$b/.libs/libtcmalloc_minimal_tracing.so
+[ -e "$t" ] && [ -e "$b/malloc-trace-replay/replay" ] || {
+    tap_end
+    exit 0
+}
+like "the library is linked with musl" "$t" 'libc[.]so'
+musl() {
+    musl_program=$b/malloc-trace-replay/$1
+    shift
+    "$musl_program" "$@"
+}
+
+flags="-O2 -g -Wl,--eh-frame-hdr $here/install/musl_target.c"
+# shellcheck disable=SC2086
+check "a program" musl-gcc $flags -o target
+cat >plugin.c <<'C'
+#include <stdlib.h>
+void *in_plugin(size_t size);
+void *in_plugin(size_t size) {
+    void *p = malloc(size);
+    __asm__ __volatile__("" ::"r"(p) : "memory");
+    return p;
+}
+C
+check "a library" musl-gcc -O2 -g -Wl,--eh-frame-hdr -shared -fPIC \
+    -o plugin.so plugin.c
+
+# --- Preloaded ---------------------------------------------------------------
+
+# calls FUNCTION TRACE...: prints the calls that FUNCTION made, by the tools of
+# the host, which know debug information.
+calls() {
+    calls_of=$1
+    shift
+    "$malloc_trace" report --by=function --top=1000 --to=csv "$@" 2>/dev/null |
+        awk -F, -v f="$calls_of" '
+            NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i }
+            index($0, f) { n += $column["calls"] }
+            END { print n + 0 }'
+}
+
+run env LD_PRELOAD="$m" ./target "$work/plugin.so"
+is "libtcmalloc_minimal preloaded" "$status" 21
+run env LD_PRELOAD="$m" "$b/malloc-trace-replay/malloc-trace-allocator"
+like "it serves malloc" "$out" 'libtcmalloc_minimal'
+
+run env LD_PRELOAD="$t" TCMALLOC_TRACE_OUTPUT=t.%p ./target "$work/plugin.so"
+is "libtcmalloc_minimal_tracing preloaded" "$status" 21
+is "a recording for each of two processes" "$(ls t.* | wc -l)" 2
+for file in t.*; do
+    run musl postprocess --quiet --json p.json "$file" musl.p
+    is "$file: complete" "$status $(json p.json complete unmatched_frees \
+        dropped_events)" "0 true 0 0"
+    check "the host's postprocess" "$postprocess" --quiet "$file" host.p
+    check "the same bytes" cmp musl.p host.p
+    run musl replay --quiet --threads=real --check musl.p
+    is "replay" "$status" 0
+    run env LD_PRELOAD="$m" "$b/malloc-trace-replay/replay" --check musl.p
+    is "replay with libtcmalloc_minimal" "$status" 0
+done
+run musl malloc-trace compare -n 2 --quiet musl.p
+is "compare runs" "$status" 0
+
+for sites in caller stack; do
+    rm -f s.*
+    run env LD_PRELOAD="$t" TCMALLOC_TRACE_OUTPUT=s.%p \
+        TCMALLOC_TRACE_SITES=$sites TCMALLOC_TRACE_CHECK_STACKS=1 \
+        ./target "$work/plugin.so"
+    is "sites by $sites" "$status $(wc -c <"$err")" "21 0"
+    is "$sites: calls of leaf, by names" "$(calls leaf s.*)" 4500
+    is "$sites: calls of a library that dlopen loaded" \
+        "$(calls in_plugin s.*)" 300
+done
+"$malloc_trace" report --tree s.* >tree 2>/dev/null
+is "a stack names all functions of the program" \
+    "$(grep -oE 'run_thread|middle|leaf' tree | head -n 3 | tr '\n' ' ')" \
+    "run_thread middle leaf "
+# Sites of the musl build's own tools, which have no names.
+is "report of the musl build" "$(musl malloc-trace report s.* 2>/dev/null |
+    grep -c ' 4,500 .*target+0x')" 1
+
+run "$loader" --preload "$t" ./target
+is "the loader as a command" "$status" 21
+rm -f t.*
+run env TCMALLOC_TRACE_OUTPUT=t.%p "$loader" --preload "$t" ./target
+is "it records" "$status $(ls t.* | wc -l)" "21 2"
+
+run musl malloc-trace record -o r.%p -- ./target
+is "malloc-trace record" "$status $(ls r.* | wc -l)" "21 2"
+
+# --- Control -----------------------------------------------------------------
+
+mkfifo input
+env LD_PRELOAD="$t" TCMALLOC_TRACE_OUTPUT=c TCMALLOC_TRACE_START=0 \
+    TCMALLOC_TRACE_CONTROL=1 ./target wait <input &
+pid=$!
+exec 3>input
+is_there() { musl malloc-trace ctl $pid status >said 2>/dev/null; }
+check "a process answers" eventually 20 is_there
+check "ctl start" musl malloc-trace ctl $pid start
+echo >&3
+have_run() {
+    musl malloc-trace ctl $pid flush >/dev/null &&
+        "$malloc_trace" info --json now c >/dev/null 2>&1
+    at_least_calls=$(sed -n 's/.*"alloc": *\([0-9]*\).*/\1/p' now | head -n 1)
+    [ "${at_least_calls:-0}" -ge 4000 ]
+}
+check "its calls are recorded" eventually 20 have_run
+check "ctl stop" musl malloc-trace ctl $pid stop
+echo >&3
+wait $pid
+is "the process ends" $? 0
+exec 3>&-
+
+# --- Linked ------------------------------------------------------------------
+
+for name in minimal minimal_tracing; do
+    library=$b/.libs/libtcmalloc_$name
+    # shellcheck disable=SC2086
+    check "$name: static" musl-gcc $flags -static -o static.$name \
+        "$library.a" $lz4
+    run env TCMALLOC_TRACE_OUTPUT=l.%p TCMALLOC_TRACE_SITES=caller \
+        ./static.$name
+    is "$name: static, runs" "$status" 21
+    # shellcheck disable=SC2086
+    check "$name: shared" musl-gcc $flags -o shared.$name "$library.so" \
+        -Wl,-rpath,"$b/.libs"
+    run ./shared.$name
+    is "$name: shared, runs" "$status" 21
+done
+is "recordings of the static program" "$(ls l.* | wc -l)" 2
+is "its sites" "$(calls leaf l.*)" 4500
+tap_end
