@@ -259,6 +259,12 @@ static void remember_stderr(void) {
     }
 }
 
+/* A walk leaves this library out by its addresses. Where the library is a part
+   of the program, these are the program's. */
+static bool can_walk(void) {
+    return mts_stack_is_possible() && !mts_stack_is_inside(getauxval(AT_PHDR));
+}
+
 static void configure_sites(const struct mtr_host *host) {
     const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
     struct mts_settings *s = &mts_settings;
@@ -266,15 +272,14 @@ static void configure_sites(const struct mtr_host *host) {
         mtr_warn("no call sites are recorded, TCMALLOC_TRACE_SITES is", text,
                  0);
     bool walks = s->mode == MTS_STACKS || s->mode == MTS_SAMPLES;
-    if (walks && !mts_stack_is_possible()) {
+    if (walks && !can_walk()) {
         mtr_warn("callers are recorded, stacks cannot be walked here", NULL, 0);
         s->mode = MTS_CALLER;
     }
-    s->native = mts_stack_is_possible() ? MTS_LANG_NATIVE : 0;
+    s->native = can_walk() ? MTS_LANG_NATIVE : 0;
     /* A free cannot know that its block was a sample. */
     s->free_sites = s->mode != MTS_NO_SITES && s->mode != MTS_SAMPLES &&
-                    tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") &&
-                    mts_stack_is_possible();
+                    tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") && can_walk();
     s->host = (struct mts_host){.has_memory = host->has_memory,
                                 .token_of = host->token_of,
                                 .complain = mtr_warn};
