@@ -86,7 +86,11 @@ static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
 struct tcm_block tcm_block_get_untouched(struct tcm_thread_state *self,
                                          size_t size, bool *shared) {
     struct tcm_block block = {NULL, NULL, true};
-    if (size <= TCM_UNTOUCHED_LEAST || size > TCM_MAX_SMALL ||
+    if (size <= TCM_UNTOUCHED_LEAST || size > TCM_MAX_SMALL)
+        return block;
+    if (self->own == TCM_NO_CACHE)
+        tcm_thread_need_cache(self);
+    if (self->own == TCM_NO_CACHE ||
         tcm_cache_peek(self->own, tcm_size_class(size))->ptr != NULL)
         return block;
     block.ptr = tcm_large_alloc_untouched(size);

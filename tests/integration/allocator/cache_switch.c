@@ -19,6 +19,7 @@
 static bool (*release_cache)(struct ThreadCacheState **);
 static bool (*set_cache)(struct ThreadCacheState *);
 static void *(*volatile take)(size_t) = malloc;
+static void *(*volatile take_zeroed)(size_t, size_t) = calloc;
 static void (*volatile give)(void *) = free;
 
 static void work(unsigned n) {
@@ -55,6 +56,21 @@ static void test_promises(void) {
     work(2);
     tap_ok(set_cache(NULL), "set NULL without a release in between");
     work(3);
+}
+
+/* Zeroed blocks of all kinds, each requested without a cache. */
+static void test_calloc(void) {
+    bool is_zero = true;
+    for (size_t size = 16; size <= (size_t)1 << 20; size += size / 2) {
+        struct ThreadCacheState *s = NULL;
+        is_zero &= release_cache(&s) && set_cache(s) && set_cache(NULL);
+        char *p = take_zeroed(1, size);
+        for (size_t i = 0; p != NULL && i < size; i++)
+            is_zero &= p[i] == 0;
+        is_zero &= p != NULL;
+        give(p);
+    }
+    tap_ok(is_zero, "calloc of any size without a cache");
 }
 
 static void test_switches(void) {
@@ -233,6 +249,7 @@ int main(void) {
     if (!release_cache || !set_cache)
         return tap_skip_all("this malloc cannot switch thread caches");
     test_promises();
+    test_calloc();
     test_switches();
     test_no_leak();
     test_threads();
