@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 #define KEEP     __asm__ volatile("" ::: "memory")
 #define MOST     200u
 
@@ -38,13 +38,23 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg) {
 
 static unsigned found, wrong;
 
-/* Walks from the caller; false: it could not. */
+/* Walks from the caller, which is found by the frame information of this
+   function; false: it could not. */
 static NOINLINE bool walk_here(void) {
-    const uintptr_t *record = __builtin_frame_address(0);
+    uint64_t reg[MTS_REGS] = {0};
+    struct mts_cfi c;
+    mts_registers(reg);
+    if (mts_cfi_find(reg[MTS_REG_PC], &c) != MTS_CFI_FOUND ||
+        c.cfa.kind != MTS_CFI_REGISTER)
+        return false;
+    uintptr_t cfa = reg[c.cfa.reg] + (uint64_t)c.cfa.offset;
+    const struct mts_cfi_rule *bp = &c.reg[MTS_REG_BP];
     struct mts_stack_state from = {
         .at = (uintptr_t)__builtin_return_address(0) - 1,
-        .sp = (uintptr_t)__builtin_dwarf_cfa(),
-        .bp = record[0]};
+        .sp = cfa,
+        .bp = bp->kind == MTS_CFI_AT_CFA
+                  ? *(const uintptr_t *)(cfa + (uint64_t)bp->offset)
+                  : reg[MTS_REG_BP]};
     bool good = mts_stack_walk(&walker, from, MOST, 1);
     KEEP;
     return good;
