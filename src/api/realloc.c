@@ -31,8 +31,11 @@
 
 /* A block that realloc makes longer than this gets pages of its own, even if
    there is a size class for it: such a block can grow in place, and copying
-   this much costs more than a call of the page heap. */
-#define OWN_PAGES ((size_t)8 << 10)
+   this much costs more than a call of the page heap. The bound is higher for a
+   block without room for further steps, which may be the last one: pages waste
+   up to a third of it, a class an eighth. */
+#define OWN_PAGES       ((size_t)16 << 10)
+#define OWN_PAGES_ROOMY ((size_t)8 << 10)
 
 /* Ways to resize a block where it is. */
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
@@ -59,7 +62,7 @@ static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
         return MUST_MOVE;
     if (size > info->size)
         return MAY_GROW;
-    return size > OWN_PAGES ? SHRINKS : MUST_MOVE;
+    return size > OWN_PAGES_ROOMY ? SHRINKS : MUST_MOVE;
 }
 
 /* Size for a block of OLD bytes that moves or grows to SIZE. Growth by less
@@ -74,8 +77,8 @@ static size_t roomy_size(size_t old, size_t size) {
     return roomy > TCM_MAX_SMALL ? step : roomy;
 }
 
-static bool wants_own_pages(size_t old, size_t roomy) {
-    return roomy > old && roomy > OWN_PAGES;
+static bool wants_own_pages(size_t old, size_t size, size_t roomy) {
+    return size > old && roomy > (roomy == size ? OWN_PAGES : OWN_PAGES_ROOMY);
 }
 
 static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
@@ -137,7 +140,7 @@ static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
     if (TCM_UNLIKELY(weight != 0))
         to = tcm_block_get_sampled(roomy, 0, size, weight, &shared);
     if (TCM_LIKELY(to.ptr == NULL))
-        to = wants_own_pages(info->size, roomy)
+        to = wants_own_pages(info->size, size, roomy)
                  ? tcm_block_get_pages(roomy, 0, &shared)
                  : tcm_block_get(self, trace, roomy, 0, &shared);
     if (to.ptr == NULL)
@@ -318,7 +321,7 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
         return ptr;
     }
     size_t roomy = roomy_size(old_size, size);
-    if (TCM_UNLIKELY(wants_own_pages(old_size, roomy)))
+    if (TCM_UNLIKELY(wants_own_pages(old_size, size, roomy)))
         return NULL;
     unsigned size_class = tcm_size_class(roomy);
     struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
