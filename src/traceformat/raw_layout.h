@@ -205,8 +205,7 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_spool_buffer) == 48, "spool buffer");
 
 /* Last bytes of a buffer in use: its events below `given` were published before
    a time that no event has. The thread changes it while no other thread has a
-   stream: time_ns first, so that a reader that takes `given` first finds a time
-   that is not too early. */
+   stream; `given` is 0 meanwhile. */
 struct mtf_spool_given { /* offset from the end of the buffer */
     uint64_t time_ns;    /* -16 */
     uint32_t given;      /*  -8: bytes of the buffer with its head; 0: none */

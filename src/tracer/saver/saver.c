@@ -211,6 +211,7 @@ static void *saver_main(void *arg) {
     s->last_round = mtr_clock_ns();
     bool ok = continues ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
     if (ok && !continues) {
+        mtr_registry_has_saver(&rec->registry);
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
     } else if (!ok) {

@@ -59,17 +59,21 @@ static bool write_piece(struct mtr_saver *s, const struct mtr_buffer *b,
     return mtf_raw_write_data(&s->writer, &place, b->base + from, upto - from);
 }
 
-/* The time up to which B's thread has given memory, if it has a meaning for
-   other threads; *GIVEN: the bytes that were published before it. 0: none. */
+/* A thread that has given no memory for so long has rested: what it did before
+   is not to be placed in its rest. */
+#define REST_NS 1000000u
+
+/* The time at which B's thread last gave memory, if it matters: to the threads
+   that there are, or because it rested; *GIVEN: the bytes that were published
+   before it. 0: none. */
 static uint64_t given_time(const struct mtr_saver *s,
                            const struct mtr_buffer *b, uint64_t time_hi,
                            uint32_t *given) {
-    const struct mtf_spool_given *g = mtr_buffer_given(b);
-    if (mtr_registry_is_single(&s->rec->registry, time_hi))
-        return 0;
-    /* Acquire: the time is that of these bytes, or of more. */
-    *given = tcm_load_acquire(&g->given);
-    return *given == 0 ? 0 : tcm_load_relaxed(&g->time_ns);
+    uint64_t ns = mtr_buffer_given_time(b, given);
+    return ns != 0 && time_hi < ns + REST_NS &&
+                   mtr_registry_is_single(&s->rec->registry, time_hi)
+               ? 0
+               : ns;
 }
 
 /* Saves B's bytes up to UPTO, which were published before TIME_HI. IS_REST: B

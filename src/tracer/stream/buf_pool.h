@@ -74,7 +74,7 @@ struct mtr_buffer {
     uint32_t part; /* part of a flight recording that has its beginning */
 };
 
-/* The end of B, which its thread writes. */
+/* The end of B, which its thread writes; readers: mtr_buffer_given_time. */
 static inline struct mtf_spool_given *
 mtr_buffer_given(const struct mtr_buffer *b) {
     return (struct mtf_spool_given *)(void *)(b->base + b->size) - 1;

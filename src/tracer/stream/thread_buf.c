@@ -84,9 +84,18 @@ void mtr_put_gives(struct mtr_thread *t, uint64_t ns) {
     }
     const struct mtr_buffer *b = t->cold->buffer;
     struct mtf_spool_given *g = mtr_buffer_given(b);
-    tcm_store_relaxed(&g->time_ns, ns);
-    /* Pairs with the acquire of the saver. */
+    /* A reader that finds the new time finds the 0, or what follows, when it
+       looks at the place again. */
+    tcm_store_relaxed(&g->given, 0u);
+    tcm_store_release(&g->time_ns, ns);
     tcm_store_release(&g->given, (uint32_t)(t->pos - b->base));
+}
+
+uint64_t mtr_buffer_given_time(const struct mtr_buffer *b, uint32_t *given) {
+    const struct mtf_spool_given *g = mtr_buffer_given(b);
+    *given = tcm_load_acquire(&g->given);
+    uint64_t ns = tcm_load_acquire(&g->time_ns);
+    return *given != 0 && tcm_load_relaxed(&g->given) == *given ? ns : 0;
 }
 
 /* Publishes an event of N bytes, for which there was room. */

@@ -237,6 +237,10 @@ void mtr_put_time(struct mtr_thread *t, uint64_t ns);
  */
 void mtr_put_took(struct mtr_thread *t, uint64_t ns);
 void mtr_put_gives(struct mtr_thread *t, uint64_t ns);
+/* Returns the time that mtr_put_gives kept last in B, and the bytes of B that
+   were published before it as *GIVEN. 0: none, or it changes just now. Any
+   thread. */
+uint64_t mtr_buffer_given_time(const struct mtr_buffer *b, uint32_t *given);
 /* Each returns the token of the new block. */
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2);

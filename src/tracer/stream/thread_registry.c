@@ -65,6 +65,15 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
     tcm_store_relaxed(&r->missed, (uint64_t)0);
     r->first_id = r->next_id;
     r->streams = 0;
+    r->has_saver = false;
+    tcm_store_relaxed(&r->is_single, false);
+    tcm_unlock(&r->lock);
+}
+
+void mtr_registry_has_saver(struct mtr_registry *r) {
+    tcm_lock(&r->lock);
+    r->has_saver = true;
+    tcm_store_relaxed(&r->is_single, r->streams == 1);
     tcm_unlock(&r->lock);
 }
 
@@ -181,7 +190,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
             record->hot.first_token = UINT64_MAX;
         tcm_dlist_push_back(&r->live, &record->cold.link);
         r->streams++;
-        tcm_store_relaxed(&r->is_single, r->streams == 1);
+        tcm_store_relaxed(&r->is_single, r->has_saver && r->streams == 1);
     }
     tcm_unlock(&r->lock);
     /* Before the thread reads its first time: mtr_registry_is_single. */

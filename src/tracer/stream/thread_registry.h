@@ -71,7 +71,8 @@ struct mtr_registry {
     uint32_t next_id;  /* the last id given; ids are never reused */
     uint32_t first_id; /* next_id less the threads of this session */
     uint32_t streams;  /* streams that this session has had so far */
-    bool is_single;    /* streams == 1 */
+    bool has_saver;    /* this session has one */
+    bool is_single;    /* has_saver, and streams == 1 */
     struct tcm_dlist live;
     struct mtr_thread_record *free;
     uint32_t slab;      /* slab that records are cut from */
@@ -87,9 +88,13 @@ struct mtr_thread_record {
 
 void mtr_registry_init(struct mtr_registry *r);
 
+/* Notes that the session has a saver, whose rounds bound the times of events
+   from now on. */
+void mtr_registry_has_saver(struct mtr_registry *r);
+
 /*
- * True if only one thread has a stream, and no other thread had one when the
- * caller read NS: times of others are greater. A second thread clears the word,
+ * True if there is a saver, only one thread has a stream, and no other thread
+ * had one when the caller read NS: times of others are greater. A second thread clears the word,
  * makes a fence and then reads its first time; here the fence comes after the
  * reading of NS, which the store of NS keeps before it. So either this sees the
  * cleared word, or those times are read after NS.

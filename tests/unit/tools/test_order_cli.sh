@@ -11,7 +11,7 @@ cp "$err" summary
 cp "$out" nothing
 # Blocks behind the operation blocks may grow.
 check "gives the golden processed trace" \
-    cmp -n 6737 v1 "$data/processed-v1-ends"
+    cmp -n 6742 v1 "$data/processed-v1-ends"
 check "a summary is on stderr" grep -q 'of an event: median' summary
 is "nothing on stdout" "$(wc -c <nothing | tr -d ' ')" 0
 
