@@ -94,10 +94,10 @@ void mtr_registry_has_saver(struct mtr_registry *r);
 
 /*
  * True if there is a saver, only one thread has a stream, and no other thread
- * had one when the caller read NS: times of others are greater. A second thread clears the word,
- * makes a fence and then reads its first time; here the fence comes after the
- * reading of NS, which the store of NS keeps before it. So either this sees the
- * cleared word, or those times are read after NS.
+ * had one when the caller read NS: times of others are greater. A second thread
+ * clears the word, makes a fence and then reads its first time; here the fence
+ * comes after the reading of NS, which the store of NS keeps before it. So
+ * either this sees the cleared word, or those times are read after NS.
  */
 static inline bool mtr_registry_is_single(const struct mtr_registry *r,
                                           uint64_t ns) {
