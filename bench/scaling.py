@@ -12,8 +12,7 @@ one at a time (mean value analysis, Reiser and Lavenberg 1980).
 It errs on the dark side: all classes of a level count as one lock, although
 each has its own; a visit that waits for nobody takes as long as one between two
 threads that hammer the level; and nothing is said of memory's own bandwidth.
-Each level has as many locks as the page heap has shards; classes that have one
-list for all shards have a lock of their own in place of that.
+The page heap has as many locks as it has shards.
 """
 import argparse
 import os
@@ -107,7 +106,7 @@ def main():
             n = visits(c)
             demand = [one * k for (one, _), k in zip(held, n)]
             dark = [max(one, two) * k for (one, two), k in zip(held, n)]
-            dark = [d / SHARDS for d in dark for _ in range(SHARDS)]
+            dark = dark[:-1] + [dark[-1] / SHARDS] * SHARDS
             think = max(busy_ns - sum(demand), 0.0)
             t = throughput(think, dark, max(counts))
             rows.append([name] + ["%.0f" % (k / busy_ns * 1e6) for k in n] +

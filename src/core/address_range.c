@@ -18,8 +18,7 @@
 
 #define RANGE_MAX TCM_CLASS_MAP_RANGE
 #define RANGE_MIN TCM_GROW_STEP
-/* A range of a shard other than 0. */
-#define CUT_BYTES ((size_t)1 << TCM_PIECE_SHIFT)
+#define CUT_BYTES ((size_t)4 << 30) /* a range of a shard other than 0 */
 /* High end of a full first range: the leaves of its page map and the records.
    All addresses that the heap needs to use the range are reserved with it. */
 #define RECORDS     ((size_t)4 << 30)
@@ -135,8 +134,6 @@ static bool reserve_range(struct tcm_range_table *table, size_t length) {
         range->length -= TCM_CLASS_MAP_BYTES + RECORDS;
         place_records(start, (char *)start + RANGE_MAX - RECORDS);
     }
-    if (table->count == 0)
-        table->piece_base = tcm_align_down((uintptr_t)start, CUT_BYTES);
     publish_range(table);
     return true;
 }
@@ -146,17 +143,13 @@ static bool reserve_range(struct tcm_range_table *table, size_t length) {
 static bool cut_range(struct tcm_range_table *table, uint32_t shard) {
     struct tcm_range *first = &table->range[0];
     if (table->count == 0 || table->count == TCM_MAX_RANGES ||
-        (first->length - first->committed) / 2 < CUT_BYTES ||
-        (first->start + first->length) % CUT_BYTES != 0)
-        return false;
-    uintptr_t start = first->start + first->length - CUT_BYTES;
-    size_t piece = (start - table->piece_base) >> TCM_PIECE_SHIFT;
-    if (piece >= TCM_PIECES)
+        (first->length - first->committed) / 2 < CUT_BYTES)
         return false;
     first->length -= CUT_BYTES;
-    tcm_store_relaxed(&table->piece_shard[piece], (uint8_t)shard);
     table->range[table->count] =
-        (struct tcm_range){.start = start, .length = CUT_BYTES, .shard = shard};
+        (struct tcm_range){.start = first->start + first->length,
+                           .length = CUT_BYTES,
+                           .shard = shard};
     publish_range(table);
     return true;
 }

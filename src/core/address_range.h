@@ -22,15 +22,9 @@
 #ifndef TCM_CORE_ADDRESS_RANGE_H
 #define TCM_CORE_ADDRESS_RANGE_H
 
-#include "base/atomic.h"
 #include "core/core_config.h"
 
 #define TCM_MAX_RANGES 256
-
-/* Ranges of shards other than 0 are pieces of the first 64 GiB: of this length,
-   and aligned to it. */
-#define TCM_PIECE_SHIFT 32
-#define TCM_PIECES      16
 
 struct tcm_range {
     uintptr_t start;
@@ -46,8 +40,6 @@ struct tcm_range_table {
        (doc/containers.md). */
     uint64_t address_limit;
     struct tcm_range range[TCM_MAX_RANGES];
-    uintptr_t piece_base; /* start of the first piece */
-    uint8_t piece_shard[TCM_PIECES];
 };
 
 extern struct tcm_range_table tcm_ranges;
@@ -70,18 +62,6 @@ bool tcm_range_commit(const struct tcm_range *range, size_t bytes);
 /* Unmaps the newest range, unless part of it is committed, or it is the first
    range or was cut off that. */
 void tcm_range_drop_unused(struct tcm_range_table *table);
-
-/*
- * Shard of the pages at ADDRESS: without a look at the page map, for objects
- * whose spans the caller does not touch. For the owner of a block: the entry
- * was stored before the piece had memory, so the load finds it.
- */
-static inline uint32_t tcm_range_shard_at(const void *address) {
-    size_t piece =
-        ((uintptr_t)address - tcm_ranges.piece_base) >> TCM_PIECE_SHIFT;
-    return piece < TCM_PIECES ? tcm_load_relaxed(&tcm_ranges.piece_shard[piece])
-                              : 0;
-}
 
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {
     return range->start + range->committed;

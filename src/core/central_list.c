@@ -1,43 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/central_list.h"
 #include "base/check.h"
-#include "core/address_range.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
 
 #define PREFETCH_AHEAD 4u /* objects between a span's prefetch and its use */
-/* Free memory of a class that a shard keeps from the threads of others. */
-#define KEEP_BYTES ((uint64_t)64 << 10)
 
-struct tcm_central tcm_central[TCM_PAGE_SHARDS * TCM_MAX_CLASSES];
+struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void) {
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(tcm_central); i++)
-        tcm_lock_init_rank(&tcm_central[i].lock, TCM_RANK_CENTRAL_LIST);
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++)
+        tcm_lock_init_rank(&tcm_central[size_class].lock,
+                           TCM_RANK_CENTRAL_LIST);
 }
 
 static unsigned class_of(const struct tcm_central *central) {
-    return (unsigned)(central - tcm_central) % TCM_MAX_CLASSES;
+    return (unsigned)(central - tcm_central);
 }
 
-/* The list that SPAN belongs to. */
-static struct tcm_central *list_of(const struct tcm_span *span) {
-    return tcm_central_at((const void *)span->start, span->size_class);
-}
-
-/* Links the list when it is used first; the caller has its lock. */
-static void link_list(struct tcm_central *central) {
+static struct tcm_central *lock_class(unsigned size_class) {
+    struct tcm_central *central = &tcm_central[size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
+    tcm_lock(&central->lock);
     if (TCM_UNLIKELY(central->spans[0].next == NULL))
         for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
             tcm_dlist_init(&central->spans[b]);
-}
-
-static struct tcm_central *lock_list(struct tcm_central *central) {
-    TCM_ASSERT(class_of(central) != 0 && class_of(central) < tcm_class_count);
-    tcm_lock(&central->lock);
-    link_list(central);
     return central;
 }
 
@@ -81,7 +70,7 @@ static void map_entries(const struct tcm_span *span) {
 static bool make_words(struct tcm_span *span) {
     if (!tcm_object_words)
         return false;
-    struct tcm_central *central = lock_list(list_of(span));
+    struct tcm_central *central = lock_class(span->size_class);
     bool done = true;
     TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
     if (span->words == NULL) {
@@ -141,7 +130,8 @@ static unsigned bucket_of(const struct tcm_span *span) {
    bucket. */
 static void list_insert(struct tcm_central *central, struct tcm_span *span) {
     tcm_lock_assert_held(&central->lock);
-    TCM_ASSERT(list_of(span) == central && tcm_span_is_valid(span));
+    TCM_ASSERT(span->size_class == class_of(central) &&
+               tcm_span_is_valid(span));
     span->bucket = (uint8_t)bucket_of(span);
     TCM_ASSERT(span->bucket < TCM_CENTRAL_BUCKETS);
     tcm_dlist_push_front(&central->spans[span->bucket], &span->link);
@@ -152,6 +142,7 @@ static void list_insert(struct tcm_central *central, struct tcm_span *span) {
 static struct tcm_span *make_span(unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
     unsigned bit_words = (info->objects + 63u) / 64;
+    TCM_ASSERT(!tcm_lock_is_held(&tcm_central[size_class].lock));
     struct tcm_span *span =
         tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
     if (span == NULL)
@@ -206,7 +197,7 @@ static void free_spans(struct tcm_span *chain) {
         struct tcm_span *span = chain;
         chain = span->left;
         TCM_ASSERT(span->state == TCM_SPAN_MOVING);
-        TCM_ASSERT(!tcm_lock_is_held(&list_of(span)->lock));
+        TCM_ASSERT(!tcm_lock_is_held(&tcm_central[span->size_class].lock));
         for (size_t page = 0; page < span->pages; page++)
             tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
         for (size_t page = 1; page + 1 < span->pages; page++)
@@ -318,7 +309,7 @@ static unsigned take_objects(struct tcm_span *span, void **out,
     size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
     unsigned got = 0;
-    tcm_lock_assert_held(&list_of(span)->lock);
+    tcm_lock_assert_held(&tcm_central[span->size_class].lock);
     TCM_ASSERT(tcm_span_is_valid(span) && span->free_count != 0);
     TCM_ASSERT_SLOW(bits_are_counted(span));
     if (count > span->free_count)
@@ -339,91 +330,39 @@ static unsigned take_objects(struct tcm_span *span, void **out,
     return got;
 }
 
-/* Takes up to COUNT objects of SPAN, of a list of CENTRAL. Returns how many. */
-static unsigned take_from(struct tcm_central *central, struct tcm_span *span,
-                          void **out, unsigned count) {
-    unsigned n = take_objects(span, out, count);
-    TCM_ASSERT(central->free_objects >= n);
-    add_to_counter(&central->free_objects, -(uint64_t)n);
-    if (span->free_count == 0) {
-        tcm_dlist_remove(&span->link);
-    } else if (bucket_of(span) != span->bucket) {
-        tcm_dlist_remove(&span->link);
-        list_insert(central, span);
-    }
-    return n;
-}
-
-/* Takes up to COUNT objects from the spans that CENTRAL has. */
-static unsigned take_listed(struct tcm_central *central, void **out,
-                            unsigned count) {
+unsigned tcm_central_fetch(unsigned size_class, void **out,
+                           unsigned count_wanted) {
+    struct tcm_central *central = lock_class(size_class);
     unsigned got = 0;
-    while (got < count) {
+    while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
+        if (span == NULL) {
+            tcm_unlock(&central->lock);
+            span = make_span(size_class);
+            tcm_lock(&central->lock);
+            /* Other threads may have returned objects to fuller spans
+               meanwhile; but the new span must not stay in a list with all its
+               objects free, so it is used. */
+            if (span != NULL)
+                add_span(central, span);
+            else
+                span = fullest_span(central);
+        }
         if (span == NULL)
             break;
-        got += take_from(central, span, out + got, count - got);
+        unsigned n = take_objects(span, out + got, count_wanted - got);
+        got += n;
+        TCM_ASSERT(central->free_objects >= n);
+        add_to_counter(&central->free_objects, -(uint64_t)n);
+        if (span->free_count == 0) {
+            tcm_dlist_remove(&span->link);
+        } else if (bucket_of(span) != span->bucket) {
+            tcm_dlist_remove(&span->link);
+            list_insert(central, span);
+        }
     }
-    return got;
-}
-
-/* Takes up to COUNT objects of CLASS from lists of shards other than HOME that
-   have more than KEEP. No lock is held. Returns how many. */
-static unsigned take_from_others(uint32_t home, unsigned size_class, void **out,
-                                 unsigned count, uint64_t keep) {
-    unsigned got = 0;
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n && got < count; i++) {
-        struct tcm_central *central = tcm_central_of(i, size_class);
-        if (i == home || tcm_load_relaxed(&central->free_objects) <= keep)
-            continue;
-        lock_list(central);
-        got += take_listed(central, out + got, count - got);
-        tcm_unlock(&central->lock);
-    }
-    return got;
-}
-
-/* Takes up to COUNT objects of a new span, and then of the others in its list:
-   other threads may have returned objects to fuller spans meanwhile, but the
-   new span must not stay in a list with all its objects free, so it is used. No
-   lock is held. 0: no memory. */
-static unsigned take_new(unsigned size_class, void **out, unsigned count) {
-    struct tcm_span *span = make_span(size_class);
-    if (span == NULL)
-        return 0;
-    /* The page heap may have taken pages of another shard. */
-    struct tcm_central *central = lock_list(list_of(span));
-    add_span(central, span);
-    unsigned n = take_from(central, span, out, count);
-    n += take_listed(central, out + n, count - n);
-    tcm_unlock(&central->lock);
-    return n;
-}
-
-/*
- * Objects come from the list of the thread's shard. Before a new span is made,
- * lists of other shards that have many free objects help: they keep KEEP_BYTES
- * at most from this shard, whose threads they would meet over the same spans.
- */
-unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count) {
-    uint32_t home = tcm_list_home(size_class);
-    struct tcm_central *central = lock_list(tcm_central_of(home, size_class));
-    unsigned got = take_listed(central, out, count);
     add_to_counter(&central->fetches, 1);
     tcm_unlock(&central->lock);
-    while (got < count) {
-        unsigned before = got;
-        got += take_from_others(home, size_class, out + got, count - got,
-                                KEEP_BYTES / tcm_class[size_class].size);
-        if (got < count)
-            got += take_new(size_class, out + got, count - got);
-        if (got == before)
-            got += take_from_others(TCM_PAGE_SHARDS, size_class, out + got,
-                                    count - got, 0);
-        if (got == before)
-            break;
-    }
     return got;
 }
 
@@ -579,9 +518,8 @@ static void count_freed(struct tcm_central *central, struct tcm_span *span,
 }
 
 void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
-    struct tcm_central *central = tcm_central_at(objects[0], size_class);
+    struct tcm_central *central = lock_class(size_class);
     struct tcm_span *empty = NULL;
-    lock_list(central);
     add_to_counter(&central->free_objects, n);
     for (unsigned i = 0; i < n;) {
         struct tcm_span *span = span_of(central, objects[i]);
@@ -599,33 +537,12 @@ void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
     free_spans(empty);
 }
 
-uint64_t tcm_central_spans(unsigned size_class) {
-    uint64_t spans = 0;
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n; i++)
-        spans += tcm_load_relaxed(&tcm_central_of(i, size_class)->span_count);
-    return spans;
-}
-
-uint64_t tcm_central_free(unsigned size_class) {
-    uint64_t objects = 0;
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n; i++)
-        objects +=
-            tcm_load_relaxed(&tcm_central_of(i, size_class)->free_objects);
-    return objects;
-}
-
 void tcm_central_lock_all(void) {
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            tcm_lock(&tcm_central_of(i, c)->lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock(&tcm_central[size_class].lock);
 }
 
 void tcm_central_unlock_all(void) {
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            tcm_unlock(&tcm_central_of(i, c)->lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_unlock(&tcm_central[size_class].lock);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The central lists: free objects of a size class, for all threads of a shard.
- *
- * Each shard of the page heap has a list for each small class, of the spans
- * whose pages are the shard's. So an object goes back to the list that it came
- * from, whichever thread frees it, and threads of different shards meet only
- * over blocks that they hand to each other.
+ * The central list of a size class: free objects of all its spans, for all
+ * threads.
  *
  * Invariants: a span of the class is in the list of its bucket if it has free
  * objects, else in none. A bucket holds spans with like shares of free objects.
@@ -13,7 +9,7 @@
  * can become empty, and from the lowest slot of the span. A span whose objects
  * are all free goes back to the page heap at once.
  *
- * Threads: one lock per list, rank CENTRAL_LIST. It is not held while a span
+ * Threads: one lock per class, rank CENTRAL_LIST. It is not held while a span
  * comes from the page heap or goes back there, because that may call the
  * system: the span is MOVING then, known to one thread. A child that is forked
  * at that moment loses the span.
@@ -23,8 +19,6 @@
 
 #include "base/dlist.h"
 #include "base/lock.h"
-#include "core/page_heap.h"
-#include "core/run_set.h"
 #include "core/size_class.h"
 #include "core/span.h"
 
@@ -41,51 +35,16 @@ struct tcm_central {
     uint64_t returns;
 } TCM_ALIGNED(2 * TCM_CACHE_LINE);
 
-/* The lists of shard 0 by class, then those of shard 1, and so on. Memory that
-   is 0 is a list without spans. */
-extern struct tcm_central tcm_central[TCM_PAGE_SHARDS * TCM_MAX_CLASSES];
-
-static inline struct tcm_central *tcm_central_of(uint32_t shard,
-                                                 unsigned size_class) {
-    TCM_ASSERT(shard < TCM_PAGE_SHARDS && size_class < TCM_MAX_CLASSES);
-    return &tcm_central[shard * TCM_MAX_CLASSES + size_class];
-}
-
-/* Classes up to this size have lists in each shard. Larger ones have those of
-   shard 0 only: their spans are long, and partly free ones in every shard would
-   cost more memory than the threads' meetings cost time. */
-#define TCM_SHARDED_MOST 512
-
-static inline bool tcm_class_is_sharded(unsigned size_class) {
-    return tcm_class[size_class].size <= TCM_SHARDED_MOST;
-}
-
-/* Shard whose lists serve requests of the calling thread for CLASS. */
-static inline uint32_t tcm_list_home(unsigned size_class) {
-    return tcm_class_is_sharded(size_class) ? tcm_page_thread_shard() : 0;
-}
-
-/* Shard whose lists the objects of CLASS in the span at ADDRESS belong to. */
-static inline uint32_t tcm_list_shard(const void *address,
-                                      unsigned size_class) {
-    return tcm_class_is_sharded(size_class) ? tcm_range_shard_at(address) : 0;
-}
-
-/* List of the objects of CLASS in the span at ADDRESS. */
-static inline struct tcm_central *tcm_central_at(const void *address,
-                                                 unsigned size_class) {
-    return tcm_central_of(tcm_list_shard(address, size_class), size_class);
-}
+extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
 /* Writes up to COUNT objects to OUT, lowest address first within a span, but
-   objects that share a cache line with others last. They come from the calling
-   thread's shard unless others have many free ones. Returns how many: fewer
+   objects that share a cache line with others last. Returns how many: fewer
    when memory is short. */
 unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
-/* Takes back COUNT objects, all of one shard. Dies on a pointer that is not an
-   object in use of this class. */
+/* Takes back COUNT objects. Dies on a pointer that is not an object in use of
+   this class. */
 void tcm_central_return(unsigned size_class, void *const *objects,
                         unsigned count);
 
@@ -106,11 +65,7 @@ uint64_t *tcm_object_word(const void *ptr, bool make);
 uint64_t *tcm_object_word_or_none(const void *object);
 extern uint64_t tcm_no_word;
 
-/* Sums over the lists of CLASS. */
-uint64_t tcm_central_spans(unsigned size_class);
-uint64_t tcm_central_free(unsigned size_class);
-
-/* The locks of all lists, around fork; the registry lock is held. */
+/* The locks of all classes, around fork. */
 void tcm_central_lock_all(void);
 void tcm_central_unlock_all(void);
 

@@ -241,10 +241,12 @@ void tcm_heap_figures(struct tcm_heap_figures *out) {
     };
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         uint64_t size = tcm_class[size_class].size;
-        out->central_bytes += tcm_central_free(size_class) * size;
-        out->transfer_bytes += tcm_transfer_count(size_class) * size;
+        out->central_bytes +=
+            tcm_load_relaxed(&tcm_central[size_class].free_objects) * size;
+        out->transfer_bytes +=
+            tcm_load_relaxed(&tcm_transfer[size_class].count) * size;
         out->slack_bytes +=
-            tcm_central_spans(size_class) *
+            tcm_load_relaxed(&tcm_central[size_class].span_count) *
             ((uint64_t)tcm_class[size_class].pages * TCM_PAGE_SIZE -
              tcm_class[size_class].objects * size);
     }
@@ -266,15 +268,15 @@ void tcm_stats_read(struct tcm_stats *out) {
 #define X(name) out->name = tcm_load_relaxed(&tcm_stats.name);
     TCM_STATS(X)
 #undef X
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        const struct tcm_central *central = &tcm_central[size_class];
+        out->central_fetches += tcm_load_relaxed(&central->fetches);
+        out->central_returns += tcm_load_relaxed(&central->returns);
+        out->transfer_cache_hits +=
+            tcm_load_relaxed(&tcm_transfer[size_class].hits);
+    }
     uint32_t shards = tcm_load_acquire(&tcm_page_shards);
     for (uint32_t i = 0; i < shards; i++) {
-        for (unsigned c = 1; c < tcm_class_count; c++) {
-            const struct tcm_central *central = tcm_central_of(i, c);
-            out->central_fetches += tcm_load_relaxed(&central->fetches);
-            out->central_returns += tcm_load_relaxed(&central->returns);
-            out->transfer_cache_hits +=
-                tcm_load_relaxed(&tcm_transfer_of(i, c)->hits);
-        }
         out->spans_made += tcm_load_relaxed(&tcm_page_shard[i]->spans_made);
         out->spans_freed += tcm_load_relaxed(&tcm_page_shard[i]->spans_freed);
     }

@@ -24,10 +24,10 @@ void tcm_census_class(unsigned size_class, uint64_t cached,
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     const struct tcm_class_info *info = &tcm_class[size_class];
     out->size = info->size;
-    out->spans = tcm_central_spans(size_class);
+    out->spans = tcm_load_relaxed(&tcm_central[size_class].span_count);
     out->slots = out->spans * info->objects;
-    out->central = tcm_central_free(size_class);
-    out->transfer = tcm_transfer_count(size_class);
+    out->central = tcm_load_relaxed(&tcm_central[size_class].free_objects);
+    out->transfer = tcm_load_relaxed(&tcm_transfer[size_class].count);
     out->cached = cached;
     uint64_t idle = out->central + out->transfer + cached;
     /* The parts may be of different moments. */
@@ -134,11 +134,10 @@ bool tcm_census_is_block(const void *ptr) {
     uint64_t slot = tcm_class_slot(&tcm_class[info.size_class],
                                    (uintptr_t)ptr - info.span->start);
     /* The span may have gone meanwhile, if the block is not the caller's. */
-    struct tcm_central *central = tcm_central_at(ptr, info.size_class);
-    tcm_lock(&central->lock);
+    tcm_lock(&tcm_central[info.size_class].lock);
     bool used = info.span->state == TCM_SPAN_SMALL &&
                 info.span->size_class == info.size_class &&
                 (info.span->free_bits[slot / 64] >> (slot % 64) & 1) == 0;
-    tcm_unlock(&central->lock);
+    tcm_unlock(&tcm_central[info.size_class].lock);
     return used;
 }

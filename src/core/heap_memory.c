@@ -200,11 +200,9 @@ static bool mark_caches(struct walk *w) {
     tcm_registry_each(add_cache, w);
     for (size_t i = 0; i < w->caches; i++)
         mark_cache(w, w->cache[i]);
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            mark_objects(w, tcm_transfer_copy(i, c, w->object),
-                         &w->out.by_class[c].transfer_cache);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        mark_objects(w, tcm_transfer_copy(size_class, w->object),
+                     &w->out.by_class[size_class].transfer_cache);
     return true;
 }
 
@@ -288,15 +286,14 @@ static void put(struct walk *w, const struct part *part, enum kind kind,
 static bool copy_bits(const struct found *f, uint64_t bits[BIT_WORDS]) {
     const struct tcm_span *span = f->span;
     const void *start = (const void *)f->start;
-    struct tcm_central *central = tcm_central_at(start, f->size_class);
-    tcm_lock(&central->lock);
+    tcm_lock(&tcm_central[f->size_class].lock);
     bool same = tcm_load_relaxed(&span->state) == TCM_SPAN_SMALL &&
                 tcm_page_span(start) == span &&
                 tcm_entry_class(tcm_page_entry(start)) == f->size_class;
     if (same)
         __builtin_memcpy(bits, span->free_bits,
                          span->bit_words * sizeof(bits[0]));
-    tcm_unlock(&central->lock);
+    tcm_unlock(&tcm_central[f->size_class].lock);
     return same;
 }
 

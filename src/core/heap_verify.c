@@ -16,10 +16,8 @@
 
 struct page_sums {
     struct tcm_page_figures shard[TCM_PAGE_SHARDS];
-    struct {
-        uint64_t spans[TCM_MAX_CLASSES];
-        uint64_t objects[TCM_MAX_CLASSES];
-    } small[TCM_PAGE_SHARDS];
+    uint64_t spans[TCM_MAX_CLASSES];
+    uint64_t objects[TCM_MAX_CLASSES];
 };
 
 static void verify_run(const struct tcm_span *run) {
@@ -72,9 +70,7 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
     /* The thread of the cache may be writing the map. */
     if (span->state != TCM_SPAN_MOVING)
         verify_map(span);
-    uint32_t number = tcm_span_range(span)->shard;
-    struct tcm_page_figures *shard = &sums->shard[number];
-    TCM_CHECK(tcm_range_shard_at((void *)span->start) == number);
+    struct tcm_page_figures *shard = &sums->shard[tcm_span_range(span)->shard];
     switch (span->state) {
     case TCM_SPAN_FREE:
         shard->free += span->pages;
@@ -90,9 +86,8 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
         break;
     case TCM_SPAN_SMALL:
         verify_small(span);
-        number = tcm_list_shard((void *)span->start, span->size_class);
-        sums->small[number].spans[span->size_class]++;
-        sums->small[number].objects[span->size_class] += span->free_count;
+        sums->spans[span->size_class]++;
+        sums->objects[span->size_class] += span->free_count;
         break;
     default:
         TCM_CHECK(span->state == TCM_SPAN_BUSY ||
@@ -119,9 +114,8 @@ static void verify_ranges(struct page_sums *sums) {
     }
 }
 
-static void verify_central(uint32_t shard, unsigned size_class,
-                           const struct page_sums *sums) {
-    struct tcm_central *central = tcm_central_of(shard, size_class);
+static void verify_central(unsigned size_class, const struct page_sums *sums) {
+    struct tcm_central *central = &tcm_central[size_class];
     uint64_t objects = 0;
     for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
         struct tcm_dlist *head = &central->spans[b];
@@ -132,20 +126,13 @@ static void verify_central(uint32_t shard, unsigned size_class,
                 TCM_CONTAINER_OF(at, struct tcm_span, link);
             TCM_CHECK(span->state == TCM_SPAN_SMALL &&
                       span->size_class == size_class);
-            TCM_CHECK(tcm_list_shard((void *)span->start, size_class) == shard);
             TCM_CHECK(span->bucket == b && span->free_count != 0);
             objects += span->free_count;
         }
     }
-    TCM_CHECK(central->span_count == sums->small[shard].spans[size_class]);
+    TCM_CHECK(central->span_count == sums->spans[size_class]);
     TCM_CHECK(central->free_objects == objects);
-    TCM_CHECK(sums->small[shard].objects[size_class] == objects);
-}
-
-static void verify_centrals(const struct page_sums *sums) {
-    for (uint32_t i = 0; i < tcm_page_shards; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            verify_central(i, c, sums);
+    TCM_CHECK(sums->objects[size_class] == objects);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -166,21 +153,13 @@ static void mark_parked(unsigned size_class, const void *object,
     *word ^= bit;
 }
 
-static void park_shard(uint32_t shard, enum parking direction) {
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        const struct tcm_transfer *transfer =
-            tcm_transfer_of(shard, size_class);
-        TCM_CHECK(transfer->count <= transfer->capacity);
-        for (uint32_t i = 0; i < transfer->count; i++) {
-            TCM_CHECK(tcm_list_shard(transfer->object[i], size_class) == shard);
-            mark_parked(size_class, transfer->object[i], direction);
-        }
-    }
-}
-
 static void park_transfer(enum parking direction) {
-    for (uint32_t i = 0; i < tcm_page_shards; i++)
-        park_shard(i, direction);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        const struct tcm_transfer *transfer = &tcm_transfer[size_class];
+        TCM_CHECK(transfer->count <= transfer->capacity);
+        for (uint32_t i = 0; i < transfer->count; i++)
+            mark_parked(size_class, transfer->object[i], direction);
+    }
 }
 
 static void verify_word(struct tcm_entry *entry) {
@@ -239,7 +218,8 @@ void tcm_heap_verify(void) {
     tcm_page_heap_lock_all();
     verify_pages();
     tcm_page_heap_unlock_all();
-    verify_centrals(&sums);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        verify_central(size_class, &sums);
     tcm_arena_verify();
     enum parking direction = PARK_MARK;
     park_transfer(direction);
@@ -256,7 +236,8 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_central_lock_all();
     tcm_page_heap_lock_all();
     verify_pages();
-    verify_centrals(&sums);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        verify_central(size_class, &sums);
     enum parking direction = PARK_MARK;
     park_transfer(direction);
     if (cache != TCM_NO_CACHE)

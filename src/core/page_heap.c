@@ -7,24 +7,18 @@
  *
  * Fresh memory counts as RELEASED: no memory is behind it either.
  *
- * Choice of a shard: there is one, until a thread often finds its lock taken
- * and opens another. Then a thread's shard is that of the processor that it
- * runs on now: however many threads there are, the memory that they pass on
- * through page heap and central lists is in that processor's caches. If there
- * are more processors than shards, a thread that goes on finding the lock taken
- * goes on to the next shard, which it opens if its own is the last. So programs
- * whose threads do not meet here have one shard, and no program has more shards
- * than threads, or more than two and than processors. A shard that has its
- * share of the memory in use takes FREE runs of other shards before it grows,
- * so that memory which one thread freed is used by another. Under a limit there
- * is one shard only.
+ * Choice of a shard: all threads begin with shard 0. A thread that often finds
+ * the lock of its shard taken goes on to the next shard, which it opens if its
+ * own is the last. So programs whose threads do not meet here have one shard,
+ * and no program has more shards than threads. A shard that has its share of
+ * the memory in use takes FREE runs of other shards before it grows, so that
+ * memory which one thread freed is used by another. Under a limit there is one
+ * shard only.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
-#include "base/linux/os_thread.h"
-#include "core/cache_registry.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/page_map.h"
@@ -48,8 +42,7 @@
 
 /* State of the calling thread: its shard, and how contended that is. */
 static TCM_TLS struct {
-    uint8_t shard;     /* at the last call */
-    uint8_t skew;      /* of its shards from those of the processors */
+    uint8_t shard;
     uint8_t left;      /* threads that had left it when the heat began */
     uint16_t heat;     /* at most HEAT_MOST + PATIENCE_MOST + HEAT_TAKEN */
     uint16_t patience; /* heat to leave at, beyond HEAT_MOST */
@@ -57,16 +50,6 @@ static TCM_TLS struct {
 
 /* Shards that threads may use; 1 under a limit. */
 static uint32_t usable_shards = TCM_PAGE_SHARDS;
-
-/* Above all numbers of processors on which threads found a lock taken. */
-static uint32_t busy_cpus;
-
-TCM_TLS uint32_t tcm_page_test_cpu;
-
-static uint32_t this_cpu(void) {
-    return tcm_testing && tcm_page_test_cpu != 0 ? tcm_page_test_cpu - 1
-                                                 : tcm_os_cpu();
-}
 
 /* Pages with memory behind them: for a shard whose lock is not held, a hint. */
 static uint64_t used_pages(const struct tcm_page_heap *heap) {
@@ -103,12 +86,9 @@ static struct tcm_page_heap *new_shard(uint32_t n) {
 }
 
 /* Opens a shard behind the N existing ones, unless another thread was faster or
-   there are no more threads than shards. The registry's lock, which fork takes
-   first, keeps the number of locks that fork has to take. */
+   there are no more threads than shards. */
 static void open_shard(uint32_t n) {
     struct tcm_page_heap *heap = NULL;
-    TCM_TESTPOINT("shard_opening");
-    tcm_registry_lock();
     tcm_lock(&tcm_growth_lock);
     if (tcm_page_shards == n && n < usable_shards &&
         n < tcm_load_relaxed(&tcm_cache_count)) {
@@ -123,18 +103,6 @@ static void open_shard(uint32_t n) {
         }
     }
     tcm_unlock(&tcm_growth_lock);
-    tcm_registry_unlock();
-}
-
-/* The load of the count makes the shard that it publishes complete. */
-uint32_t tcm_page_thread_shard(void) {
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    uint32_t usable = tcm_load_relaxed(&usable_shards);
-    if (n > usable)
-        n = usable;
-    thread_shard.shard =
-        n == 1 ? 0 : (uint8_t)((this_cpu() + thread_shard.skew) % n);
-    return thread_shard.shard;
 }
 
 /* Chooses the calling thread's shard after it found the lock of HEAP taken. */
@@ -154,25 +122,22 @@ static struct tcm_page_heap *leave_shard(struct tcm_page_heap *heap) {
     thread_shard.patience = (uint16_t)tcm_min_u64(
         thread_shard.patience + thread_shard.heat, PATIENCE_MOST);
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    uint32_t cpus = this_cpu() + 1;
-    if (cpus < tcm_load_relaxed(&busy_cpus))
-        cpus = tcm_load_relaxed(&busy_cpus);
-    tcm_store_relaxed(&busy_cpus, cpus);
-    if (thread_shard.shard + 1u == n && (n == 1 || n < cpus))
+    if (thread_shard.shard + 1u == n)
         open_shard(n);
+    n = tcm_load_acquire(&tcm_page_shards);
     (void)tcm_add_relaxed(&heap->left, 1u);
     thread_shard.heat = 0;
-    /* One shard more may part the processors that had one in common. */
-    if (n < cpus && tcm_load_relaxed(&tcm_page_shards) == n)
-        thread_shard.skew++;
-    heap = tcm_page_shard[tcm_page_thread_shard()];
-    thread_shard.left = (uint8_t)tcm_load_relaxed(&heap->left);
-    return heap;
+    thread_shard.shard = (uint8_t)((thread_shard.shard + 1u) % n);
+    thread_shard.left =
+        (uint8_t)tcm_load_relaxed(&tcm_page_shard[thread_shard.shard]->left);
+    return tcm_page_shard[thread_shard.shard];
 }
 
 /* Locks the calling thread's shard and returns it. */
 static struct tcm_page_heap *lock_thread_shard(void) {
-    struct tcm_page_heap *heap = tcm_page_shard[tcm_page_thread_shard()];
+    if (TCM_UNLIKELY(thread_shard.shard >= tcm_load_relaxed(&usable_shards)))
+        thread_shard.shard = 0;
+    struct tcm_page_heap *heap = tcm_page_shard[thread_shard.shard];
     if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
         thread_shard.heat =
             (uint16_t)(thread_shard.heat - (thread_shard.heat != 0));

@@ -57,14 +57,6 @@ void tcm_page_heap_set_limit(uint64_t pages);
 void tcm_page_heap_set_rate(uint32_t milli);
 void tcm_page_heap_set_at_once(bool at_once);
 
-/* The calling thread's shard, from which its pages come, and by which the
-   central lists and transfer caches that it uses are chosen. It changes with
-   the processor, so it is good for one request. */
-uint32_t tcm_page_thread_shard(void);
-/* In builds for unit tests: 1 + the number of the processor that the thread
-   seems to run on; 0: the real one. */
-extern TCM_TLS uint32_t tcm_page_test_cpu;
-
 /* Figures in pages, except for the number of blocks; all of one moment. */
 struct tcm_page_figures {
     uint64_t committed, free, released, busy, large, large_blocks;

@@ -3,18 +3,18 @@
 #include "base/check.h"
 #include "core/central_list.h"
 #include "core/meta_alloc.h"
-#include "core/page_heap.h"
 #include "core/size_class.h"
 
 #define PARKED_BYTES   ((size_t)512 << 10) /* per class */
 #define PARKED_BATCHES 16u
 #define MIN_BATCHES    2u
 
-struct tcm_transfer tcm_transfer[TCM_PAGE_SHARDS * TCM_MAX_CLASSES];
+struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
 
 void tcm_transfer_init(void) {
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(tcm_transfer); i++)
-        tcm_lock_init_rank(&tcm_transfer[i].lock, TCM_RANK_TRANSFER_CACHE);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock_init_rank(&tcm_transfer[size_class].lock,
+                           TCM_RANK_TRANSFER_CACHE);
 }
 
 /* True if the counts agree; the lock is held. */
@@ -53,8 +53,7 @@ static unsigned take_parked(struct tcm_transfer *transfer, void **out,
  * that thread.
  */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
-    struct tcm_transfer *transfer =
-        tcm_transfer_of(tcm_list_home(size_class), size_class);
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count && count != 0);
     unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
@@ -67,10 +66,7 @@ unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
         }
     }
     unsigned got = tcm_central_fetch(size_class, out, count);
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards && got == 0; i++)
-        got = take_parked(tcm_transfer_of(i, size_class), out, count, 1);
-    return got;
+    return got != 0 ? got : take_parked(transfer, out, count, 1);
 }
 
 static uint32_t capacity_of(unsigned size_class) {
@@ -95,25 +91,15 @@ static bool get_memory(struct tcm_transfer *transfer, unsigned size_class) {
     return transfer->object != NULL;
 }
 
-/* Objects that TRANSFER may hold: the caches of a class in all shards together
-   as many as where there is one shard. */
-static uint32_t room_of(const struct tcm_transfer *transfer,
-                        unsigned size_class) {
-    uint32_t least = MIN_BATCHES * tcm_class[size_class].batch;
-    uint32_t room = transfer->capacity;
-    if (tcm_class_is_sharded(size_class))
-        room /= tcm_load_relaxed(&tcm_page_shards);
-    return room > least ? room : least;
-}
-
-/* Parks COUNT objects, all of SHARD. */
-static void insert_in(uint32_t shard, unsigned size_class, void *const *objects,
-                      unsigned count) {
-    struct tcm_transfer *transfer = tcm_transfer_of(shard, size_class);
+void tcm_transfer_insert(unsigned size_class, void *const *objects,
+                         unsigned count) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
+    TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
     TCM_ASSERT(transfer_is_valid(transfer));
     bool fits = get_memory(transfer, size_class) &&
-                transfer->count + count <= room_of(transfer, size_class);
+                transfer->count + count <= transfer->capacity;
     if (fits) {
         __builtin_memcpy(transfer->object + transfer->count, objects,
                          count * sizeof(objects[0]));
@@ -123,46 +109,6 @@ static void insert_in(uint32_t shard, unsigned size_class, void *const *objects,
     tcm_unlock(&transfer->lock);
     if (!fits)
         tcm_central_return(size_class, objects, count);
-}
-
-/* Parks the COUNT OBJECTS, of several shards; the objects of each at once. */
-static void insert_by_shard(unsigned size_class, void *const *objects,
-                            unsigned count) {
-    void *rest[TCM_MAX_BATCH], *same[TCM_MAX_BATCH];
-    __builtin_memcpy(rest, objects, count * sizeof(rest[0]));
-    while (count != 0) {
-        uint32_t shard = tcm_range_shard_at(rest[0]);
-        unsigned n = 0, left = 0;
-        for (unsigned i = 0; i < count; i++) {
-            if (tcm_range_shard_at(rest[i]) == shard)
-                same[n++] = rest[i];
-            else
-                rest[left++] = rest[i];
-        }
-        insert_in(shard, size_class, same, n);
-        count = left;
-    }
-}
-
-/* The count of shards is loaded relaxed. An object of shard 1 or above was
-   carved by a thread that had loaded the raised count with acquire order, and
-   came here through a lock of core or by the program's own synchronisation; so
-   this load is later than the raise, and sees it. */
-void tcm_transfer_insert(unsigned size_class, void *const *objects,
-                         unsigned count) {
-    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
-    TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
-    uint32_t shard = 0;
-    if (tcm_load_relaxed(&tcm_page_shards) > 1 &&
-        tcm_class_is_sharded(size_class)) {
-        shard = tcm_range_shard_at(objects[0]);
-        for (unsigned i = 1; i < count; i++)
-            if (tcm_range_shard_at(objects[i]) != shard) {
-                insert_by_shard(size_class, objects, count);
-                return;
-            }
-    }
-    insert_in(shard, size_class, objects, count);
 }
 
 /* Takes up to COUNT of the objects that were not needed since the last trim,
@@ -187,7 +133,8 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
     return n;
 }
 
-static void trim_one(struct tcm_transfer *transfer, unsigned size_class) {
+void tcm_transfer_trim(unsigned size_class) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     void *batch[TCM_MAX_BATCH];
     unsigned todo = tcm_load_relaxed(&transfer->low);
     if (tcm_load_relaxed(&transfer->count) == 0)
@@ -201,17 +148,10 @@ static void trim_one(struct tcm_transfer *transfer, unsigned size_class) {
     } while (todo != 0);
 }
 
-/* Caches of all shards: the threads of one may sleep. */
-void tcm_transfer_trim(unsigned size_class) {
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        trim_one(tcm_transfer_of(i, size_class), size_class);
-}
-
-static void flush_shard(uint32_t shard) {
-    void *batch[TCM_MAX_BATCH];
+void tcm_transfer_flush(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        struct tcm_transfer *transfer = tcm_transfer_of(shard, size_class);
+        struct tcm_transfer *transfer = &tcm_transfer[size_class];
+        void *batch[TCM_MAX_BATCH];
         for (;;) {
             unsigned got = take_parked(transfer, batch, TCM_MAX_BATCH, 1);
             if (got == 0)
@@ -221,22 +161,8 @@ static void flush_shard(uint32_t shard) {
     }
 }
 
-void tcm_transfer_flush(void) {
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        flush_shard(i);
-}
-
-uint64_t tcm_transfer_count(unsigned size_class) {
-    uint64_t count = 0;
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        count += tcm_load_relaxed(&tcm_transfer_of(i, size_class)->count);
-    return count;
-}
-
-unsigned tcm_transfer_copy(uint32_t shard, unsigned size_class, void **out) {
-    struct tcm_transfer *transfer = tcm_transfer_of(shard, size_class);
+unsigned tcm_transfer_copy(unsigned size_class, void **out) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     TCM_STATIC_ASSERT(PARKED_BATCHES * TCM_MAX_BATCH <= TCM_TRANSFER_MOST &&
                           MIN_BATCHES <= PARKED_BATCHES,
                       "no transfer cache has more");
@@ -250,15 +176,11 @@ unsigned tcm_transfer_copy(uint32_t shard, unsigned size_class, void **out) {
 }
 
 void tcm_transfer_lock_all(void) {
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            tcm_lock(&tcm_transfer_of(i, c)->lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock(&tcm_transfer[size_class].lock);
 }
 
 void tcm_transfer_unlock_all(void) {
-    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < shards; i++)
-        for (unsigned c = 1; c < tcm_class_count; c++)
-            tcm_unlock(&tcm_transfer_of(i, c)->lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_unlock(&tcm_transfer[size_class].lock);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transfer cache of a size class and a shard: objects of the shard that one
- * thread gave up and another will soon want, kept as plain pointers so that
- * neither thread touches their spans.
+ * The transfer cache of a size class: objects that one thread gave up and
+ * another will soon want, kept as plain pointers so that neither thread touches
+ * their spans.
  *
  * Invariants: a stack of at most `capacity` objects, whose memory is made at
  * first use. Objects that do not fit go on to the central list, missing ones
  * come from there; neither under this lock.
  *
- * Threads: one lock per cache, rank TRANSFER_CACHE. count and low are also read
+ * Threads: one lock per class, rank TRANSFER_CACHE. count and low are also read
  * without it.
  */
 #ifndef TCM_CORE_TRANSFER_CACHE_H
@@ -16,7 +16,6 @@
 
 #include "base/lock.h"
 #include "core/core_config.h"
-#include "core/run_set.h"
 
 struct tcm_transfer {
     struct tcm_lock lock;
@@ -28,14 +27,7 @@ struct tcm_transfer {
     uint64_t hits; /* requests served without the central list */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 
-/* By shard, then by class, like tcm_central. */
-extern struct tcm_transfer tcm_transfer[TCM_PAGE_SHARDS * TCM_MAX_CLASSES];
-
-static inline struct tcm_transfer *tcm_transfer_of(uint32_t shard,
-                                                   unsigned size_class) {
-    TCM_ASSERT(shard < TCM_PAGE_SHARDS && size_class < TCM_MAX_CLASSES);
-    return &tcm_transfer[shard * TCM_MAX_CLASSES + size_class];
-}
+extern struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
 
 void tcm_transfer_init(void);
 
@@ -45,19 +37,16 @@ unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
 void tcm_transfer_insert(unsigned size_class, void *const *objects,
                          unsigned count);
-/* Moves the objects of CLASS that were not needed since the last call to the
-   central lists. */
+/* Moves the objects that were not needed since the last call to the central
+   list. */
 void tcm_transfer_trim(unsigned size_class);
 /* Moves all objects of all classes to the central lists. */
 void tcm_transfer_flush(void);
 
-/* Number of objects of CLASS in all transfer caches. */
-uint64_t tcm_transfer_count(unsigned size_class);
-
-/* Copies the objects of CLASS and SHARD to OUT, which has TCM_TRANSFER_MOST
-   places. Returns how many. */
+/* Copies the objects of CLASS to OUT, which has TCM_TRANSFER_MOST places.
+   Returns how many. */
 #define TCM_TRANSFER_MOST (16u * TCM_MAX_BATCH)
-unsigned tcm_transfer_copy(uint32_t shard, unsigned size_class, void **out);
+unsigned tcm_transfer_copy(unsigned size_class, void **out);
 
 void tcm_transfer_lock_all(void);
 void tcm_transfer_unlock_all(void);

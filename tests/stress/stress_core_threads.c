@@ -2,10 +2,8 @@
 /*
  * Threads that allocate, check, free, and pass blocks to each other, while
  * caches are switched, memory is released, and figures and memory tables are
- * read. There are four shards; threads begin and end, and move from shard to
- * shard as threads do that move between processors. Between phases and at the
- * end the whole heap is walked, and the memory table compared with it; in the
- * end everything must be free.
+ * read. Between phases and at the end the whole heap is walked, and the memory
+ * table compared with it; in the end everything must be free.
  *
  * Argument: rounds a thread makes (default for make check is small).
  */
@@ -22,7 +20,6 @@
 #define SLOTS   400
 #define BOXES   64
 #define PHASES  6
-#define SHARDS  4
 
 struct block {
     uint64_t size;
@@ -99,7 +96,7 @@ static void look(bool is_quiet) {
 static void rare(struct tcm_thread_cache **c, struct prng *random) {
     struct tcm_heap_figures figures;
     struct tcm_stats stats;
-    switch (prng_below(random, 8)) {
+    switch (prng_below(random, 7)) {
     case 0:
         tcm_heap_release(prng_below(random, 4 << 20));
         break;
@@ -120,9 +117,6 @@ static void rare(struct tcm_thread_cache **c, struct prng *random) {
     case 5:
         look(false);
         break;
-    case 6:
-        tcm_page_test_cpu = 1 + (uint32_t)prng_below(random, SHARDS);
-        break;
     default:
         tcm_arena_free(tcm_arena_alloc(prng_below(random, 9000), 32));
     }
@@ -142,7 +136,6 @@ static void *work(void *argument) {
     struct tcm_thread_cache *c = tcm_cache_new();
     static __thread struct block *slot[SLOTS];
     prng_seed(&random, (uint64_t)(uintptr_t)argument);
-    tcm_page_test_cpu = 1 + (uint32_t)((uintptr_t)argument % SHARDS);
     for (unsigned long n = 0; n < rounds; n++) {
         unsigned i = (unsigned)prng_below(&random, SLOTS);
         if (slot[i] == NULL)
@@ -174,13 +167,6 @@ int main(int argc, char **argv) {
         rounds = strtoul(argv[1], NULL, 10);
     tcm_heap_init();
     pthread_barrier_init(&phase, NULL, THREADS);
-    struct tcm_thread_cache *first[SHARDS];
-    for (unsigned i = 0; i < SHARDS; i++)
-        first[i] = tcm_cache_new();
-    while (tcm_page_shards < SHARDS)
-        test_open_shard();
-    for (unsigned i = 0; i < SHARDS; i++)
-        tcm_cache_destroy(first[i]);
     for (uintptr_t i = 0; i < THREADS; i++) {
         if (pthread_create(&thread[i], NULL, work, (void *)(i + 100)) != 0)
             tap_bail("no thread");
@@ -203,7 +189,7 @@ int main(int argc, char **argv) {
     tcm_transfer_flush();
     uint64_t spans = 0;
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        spans += tcm_central_spans(size_class);
+        spans += tcm_central[size_class].span_count;
     tap_is_u64(spans, 0, "all spans went back");
     tcm_heap_verify();
     return tap_done();

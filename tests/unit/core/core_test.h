@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the unit tests of core: blocks through a thread cache as api makes
- * them, shards of the page heap, and checks that code dies with a message.
+ * them, and checks that code dies with a message.
  *
  * Threads: one.
  */
@@ -11,13 +11,9 @@
 #include "core/arena.h"
 #include "core/cache_registry.h"
 #include "core/heap.h"
-#include "core/page_heap.h"
 #include "prng.h"
 #include "tap.h"
 
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,55 +54,6 @@ __attribute__((unused)) static void test_free(struct tcm_thread_cache *cache,
     if (tcm_object_words && cache->want_words)
         *tcm_bin_word(tcm_cache_peek(cache, size_class)) =
             tcm_object_word(p, true);
-}
-
-/* A thread that allocates pages on the last shard's processor, as often as it
-   is asked. */
-struct test_meeting {
-    unsigned asked, made; /* atomic */
-};
-
-__attribute__((unused)) static void *test_meet(void *argument) {
-    struct test_meeting *m = argument;
-    bool zeroed;
-    tcm_page_test_cpu = 2 * tcm_page_shards;
-    for (unsigned i = 1;;) {
-        unsigned asked = __atomic_load_n(&m->asked, __ATOMIC_ACQUIRE);
-        if (asked == UINT_MAX)
-            break;
-        if (asked < i) {
-            sched_yield();
-            continue;
-        }
-        tcm_large_free(tcm_page_span(tcm_large_alloc(1, 0, &zeroed)));
-        __atomic_store_n(&m->made, i++, __ATOMIC_RELEASE);
-    }
-    return NULL;
-}
-
-/* Opens one more shard of the page heap: a thread finds the lock of the last
-   one taken. There have to be more thread caches than shards. */
-__attribute__((unused)) static void test_open_shard(void) {
-    struct test_meeting m = {0, 0};
-    uint32_t n = tcm_page_shards;
-    struct tcm_lock *lock = &tcm_page_shard[n - 1]->lock;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, test_meet, &m) != 0)
-        tap_bail("no thread");
-    for (unsigned i = 1; i <= 20 && tcm_page_shards == n; i++) {
-        tcm_lock(lock);
-        __atomic_store_n(&m.asked, i, __ATOMIC_RELEASE);
-        while (tcm_load_relaxed(&lock->state) != 2 &&
-               __atomic_load_n(&m.made, __ATOMIC_ACQUIRE) != i)
-            sched_yield();
-        tcm_unlock(lock);
-        while (__atomic_load_n(&m.made, __ATOMIC_ACQUIRE) != i)
-            sched_yield();
-    }
-    __atomic_store_n(&m.asked, UINT_MAX, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-    if (tcm_page_shards != n + 1)
-        tap_bail("no shard was opened");
 }
 
 /* True if RUN(ARGUMENT), in a child, aborts after printing TEXT on stderr. */

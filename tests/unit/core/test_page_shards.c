@@ -48,22 +48,15 @@ static struct {
     atomic_uint asked; /* blocks to allocate so far */
     atomic_uint made;
     atomic_bool over;
-    uint32_t cpu;               /* that it seems to run on */
     struct tcm_page_heap *last; /* shard of its last block */
     unsigned kept;              /* blocks to allocate in the end, at once */
     unsigned in_first;          /* number of these in shard 0 */
 } other;
 
-static struct {
-    atomic_bool opening; /* a thread is about to open a shard */
-    atomic_bool go;
-} point;
-
 static void *ask(void *unused) {
     void *p[MANY];
     unsigned n = 0;
     (void)unused;
-    tcm_page_test_cpu = other.cpu + 1;
     while (!atomic_load(&other.over)) {
         if (atomic_load(&other.asked) == n) {
             sched_yield();
@@ -93,8 +86,7 @@ static void be_in_the_way(unsigned times) {
         tcm_lock(lock);
         atomic_fetch_add(&other.asked, 1);
         while (tcm_load_relaxed(&lock->state) != 2 &&
-               atomic_load(&other.made) != i + 1 &&
-               !(atomic_load(&point.opening) && tcm_page_shards == 1))
+               atomic_load(&other.made) != i + 1)
             sched_yield();
         tcm_unlock(lock);
         while (atomic_load(&other.made) != i + 1)
@@ -102,10 +94,9 @@ static void be_in_the_way(unsigned times) {
     }
 }
 
-/* Runs a thread on CPU that allocates TIMES blocks and finds the first shard's
-   lock taken, then KEPT blocks at once. */
-static void meet(uint32_t cpu, unsigned times, unsigned kept) {
-    other.cpu = cpu;
+/* Runs a thread that allocates TIMES blocks and finds the first shard's lock
+   taken, then KEPT blocks at once. */
+static void meet(unsigned times, unsigned kept) {
     other.kept = kept;
     atomic_store(&other.asked, 0);
     atomic_store(&other.made, 0);
@@ -132,45 +123,15 @@ static void test_one_thread(void) {
 }
 
 static void test_no_more_than_threads(void) {
-    meet(1, MEETINGS, 0);
+    meet(MEETINGS, 0);
     tap_ok(tcm_page_shards == 1 && other.last == shard(0),
            "nor are there more shards than caches");
-}
-
-static void stop_opening(const char *label) {
-    if (strcmp(label, "shard_opening") != 0)
-        return;
-    atomic_store(&point.opening, true);
-    while (!atomic_load(&point.go))
-        sched_yield();
-}
-
-/* Holds the registry's lock, as fork does first, from before a thread opens a
-   shard: the number of locks must stay. */
-static void *hold_registry(void *seen) {
-    while (!atomic_load(&point.opening))
-        sched_yield();
-    tcm_registry_lock();
-    atomic_store(&point.go, true);
-    for (unsigned i = 0; i < 1000; i++)
-        sched_yield();
-    *(uint32_t *)seen = tcm_load_relaxed(&tcm_page_shards);
-    tcm_registry_unlock();
-    return NULL;
 }
 
 static void test_opened(struct tcm_thread_cache **caches) {
     caches[0] = tcm_cache_new();
     caches[1] = tcm_cache_new();
-    uint32_t seen = 0;
-    pthread_t holder;
-    tcm_testpoint_hook = stop_opening;
-    if (pthread_create(&holder, NULL, hold_registry, &seen) != 0)
-        tap_bail("no thread");
-    meet(1, MEETINGS, 0);
-    pthread_join(holder, NULL);
-    tcm_testpoint_hook = NULL;
-    tap_is_u64(seen, 1, "none is opened while fork takes the locks");
+    meet(MEETINGS, 0);
     tap_is_u64(tcm_page_shards, 2, "a thread that has to wait opens a second");
     tap_ok(shard(1)->spans_made != 0, "and goes there");
     tap_ok(shard(1)->committed_pages != 0 && shard(1)->large_blocks == 0 &&
@@ -183,18 +144,6 @@ static void test_opened(struct tcm_thread_cache **caches) {
     tcm_heap_verify();
 }
 
-static void test_processors(void) {
-    meet(3, 1, 0);
-    tap_ok(other.last == shard(1), "later threads begin in the processor's");
-    meet(0, MEETINGS, 0);
-    tap_ok(other.last == shard(0) && tcm_page_shards == 2,
-           "a processor that has a shard for itself keeps it");
-    uint64_t made = shard(1)->spans_made;
-    meet(2, MEETINGS, 0);
-    tap_ok(shard(1)->spans_made != made && tcm_page_shards == 2,
-           "threads of more processors than shards part by themselves");
-}
-
 static void test_borrowed(void) {
     void *p[MANY];
     tcm_heap_set(TCM_SET_RELEASE_RATE, 0);
@@ -204,7 +153,7 @@ static void test_borrowed(void) {
         free_block(p[i]);
     tcm_heap_verify();
     uint64_t first = shard(0)->committed_pages;
-    meet(1, MEETINGS, MANY);
+    meet(MEETINGS, MANY);
     tap_ok(other.in_first >= MANY / 4 && other.in_first < MANY,
            "a thread takes what another shard has: %u of %u blocks",
            other.in_first, MANY);
@@ -245,7 +194,7 @@ static void test_fork(void) {
 
 static void test_limit(void) {
     tcm_heap_set(TCM_SET_LIMIT, 64 * BLOCK);
-    meet(1, MEETINGS, 0);
+    meet(MEETINGS, 0);
     tap_ok(other.last == shard(0) && tcm_page_shards == 2,
            "under a limit all threads use the first");
     tap_is_u64(shard(1)->free_pages, 0, "the other has no free pages");
@@ -258,7 +207,7 @@ static void test_limit(void) {
         free_block(p[--n]);
     tcm_heap_set(TCM_SET_LIMIT, 0);
     uint64_t made = shard(1)->spans_made;
-    meet(1, MEETINGS, 0);
+    meet(MEETINGS, 0);
     tap_ok(shard(1)->spans_made != made, "later the second is in use again");
 }
 
@@ -267,11 +216,9 @@ int main(void) {
     tcm_heap_init();
     if (tcm_class_map_base == TCM_NO_BASE)
         tap_bail("no address space");
-    tcm_page_test_cpu = 1;
     test_one_thread();
     test_no_more_than_threads();
     test_opened(caches);
-    test_processors();
     test_borrowed();
     test_figures();
     test_fork();
