@@ -25,6 +25,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/linux/os_libc.h"
 #include "base/linux/os_thread.h"
 
 #include <dlfcn.h>
@@ -105,7 +106,12 @@ static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);
     if (f == NULL) {
-        f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+#if TCM_TRACING && !TCM_QUIET_DLSYM
+        /* dlsym would allocate, and by the program's calloc if it has one. */
+        f = (register_function *)tcm_libc_function("__register_atfork");
+        if (f == NULL)
+#endif
+            f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
         if (f == NULL && TCM_EXPORT(__register_atfork) != register_behind_ours)
             f = TCM_EXPORT(__register_atfork);
         tcm_store_relaxed(&next, f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/linux/os_libc.h"
 
+#include "base/check.h"
 #include "base/linux/elf_modules.h"
 #include "base/linux/elf_symbols.h"
 #include "base/linux/os_syscall.h"
@@ -26,17 +27,21 @@ static bool find_function(const struct tcm_elf_symbols *s, const char *name,
     return true;
 }
 
-/* Finds all functions in S: libc.so.6 or, before glibc 2.34, libpthread.so.0.
- */
-static bool find_functions(const struct tcm_elf_symbols *s) {
+#define FUNCTIONS 5u
+
+/* Finds functions in S, and returns their number: libc.so.6 has all; before
+   glibc 2.34 it has two, and libpthread.so.0 the others. */
+static unsigned find_functions(const struct tcm_elf_symbols *s) {
+    unsigned found = 0;
     if (TCM_NEWER_LIBC)
         (void)find_function(s, "__nptl_nthreads", &tcm_libc.thread_count);
-    return find_function(s, "pthread_create", &tcm_libc.create) &&
-           find_function(s, "pthread_join", &tcm_libc.join) &&
-           find_function(s, "pthread_attr_init", &tcm_libc.attr_init) &&
-           find_function(s, "pthread_attr_setstacksize",
-                         &tcm_libc.attr_setstacksize) &&
-           find_function(s, "pthread_attr_destroy", &tcm_libc.attr_destroy);
+    found += find_function(s, "pthread_create", &tcm_libc.create);
+    found += find_function(s, "pthread_join", &tcm_libc.join);
+    found += find_function(s, "pthread_attr_init", &tcm_libc.attr_init);
+    found += find_function(s, "pthread_attr_setstacksize",
+                           &tcm_libc.attr_setstacksize);
+    found += find_function(s, "pthread_attr_destroy", &tcm_libc.attr_destroy);
+    return found;
 }
 
 static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
@@ -53,12 +58,33 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
 }
 
 /* No library interposes confstr. */
-bool tcm_libc_find(void) {
+static bool libc_symbols(struct tcm_elf_symbols *s) {
     struct tcm_elf_module libc;
-    struct tcm_elf_symbols s;
     return TCM_SYSCALL_RAW && tcm_elf_module_at((uintptr_t)&confstr, &libc) &&
-           tcm_elf_symbols_at(&s, libc.bias, libc.dynamic) &&
-           find_functions(&s);
+           tcm_elf_symbols_at(s, libc.bias, libc.dynamic);
+}
+
+/* No library interposes pthread_getconcurrency. */
+static bool thread_symbols(struct tcm_elf_symbols *s) {
+    struct tcm_elf_module threads;
+    return TCM_SYSCALL_RAW &&
+           tcm_elf_module_at((uintptr_t)&pthread_getconcurrency, &threads) &&
+           tcm_elf_symbols_at(s, threads.bias, threads.dynamic);
+}
+
+bool tcm_libc_find(void) {
+    struct tcm_elf_symbols s;
+    unsigned found = libc_symbols(&s) ? find_functions(&s) : 0;
+    if (found < FUNCTIONS && thread_symbols(&s))
+        found += find_functions(&s);
+    TCM_ASSERT(found <= FUNCTIONS);
+    return found == FUNCTIONS;
+}
+
+void *tcm_libc_function(const char *name) {
+    struct tcm_elf_symbols s;
+    void *found = NULL;
+    return libc_symbols(&s) && find_function(&s, name, &found) ? found : NULL;
 }
 
 /* Stores the address of the next function NAME behind this library in *FOUND,

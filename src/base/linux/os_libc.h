@@ -33,6 +33,9 @@ extern struct tcm_libc tcm_libc;
 /* Finds the functions without the loader. false: not possible with this C
    library. */
 bool tcm_libc_find(void);
+/* Returns the C library's own function NAME, found without the loader, or
+   NULL. */
+void *tcm_libc_function(const char *name);
 /* Finds the functions by the loader, which may allocate and takes its locks. */
 void tcm_libc_find_by_loader(void);
 

@@ -137,12 +137,15 @@ if $CC -shared -fPIC -o front.so "$here/process/constructors_interposer.c" -ldl 
     >err 2>&1 && $CC -o behind main.c -Wl,--no-as-needed "$work/front.so"; then
     LD_PRELOAD=$tracing ./behind
     is "behind a library that is not ready: not recorded" "$?" 0
+    # Before glibc 2.34 that library's dlsym allocates one block more.
+    counts_of_behind() { counts "$1" | sed 's/^\( *\)20001/\120000/'; }
     for sites in none caller stack; do
         TCMALLOC_TRACE_SITES=$sites record t/one.lz4 ./behind
-        is "sites=$sites: recorded" "$?, $(counts t/one.lz4)" \
+        is "sites=$sites: recorded" "$?, $(counts_of_behind t/one.lz4)" \
             "0, 20000 20000 0 true"
         TCMALLOC_TRACE_SITES=$sites record t/tree.%p ./behind
-        is "sites=$sites: with %p" "$?, $(counts t/tree.[0-9]*[0-9])" \
+        is "sites=$sites: with %p" \
+            "$?, $(counts_of_behind t/tree.[0-9]*[0-9])" \
             "0, 20000 20000 0 true"
         rm -f t/*
     done
