@@ -78,7 +78,9 @@ static void *reader_main(void *arg) {
     uint64_t before = 0;
     while (!tcm_load_acquire(&go))
         ;
-    for (uint64_t at = 0; r->leads ? at <= LED_NS : !tcm_load_acquire(&stop);
+    /* A thread that gets a processor late reads the clock once at least. */
+    for (uint64_t at = 0;
+         at == 0 || (r->leads ? at <= LED_NS : !tcm_load_acquire(&stop));
          at += 1000) {
         if (r->leads)
             replay_clock_advance_thread(at);
