@@ -57,25 +57,22 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
     return 0;
 }
 
-/* No library interposes confstr. */
-static bool libc_symbols(struct tcm_elf_symbols *s) {
-    struct tcm_elf_module libc;
-    return TCM_SYSCALL_RAW && tcm_elf_module_at((uintptr_t)&confstr, &libc) &&
-           tcm_elf_symbols_at(s, libc.bias, libc.dynamic);
+/* Finds the symbols of the module that has ADDRESS: that of a function which no
+   library interposes. */
+static bool symbols_of(uintptr_t address, struct tcm_elf_symbols *s) {
+    struct tcm_elf_module m;
+    return TCM_SYSCALL_RAW && tcm_elf_module_at(address, &m) &&
+           tcm_elf_symbols_at(s, m.bias, m.dynamic);
 }
 
-/* No library interposes pthread_getconcurrency. */
-static bool thread_symbols(struct tcm_elf_symbols *s) {
-    struct tcm_elf_module threads;
-    return TCM_SYSCALL_RAW &&
-           tcm_elf_module_at((uintptr_t)&pthread_getconcurrency, &threads) &&
-           tcm_elf_symbols_at(s, threads.bias, threads.dynamic);
+static bool libc_symbols(struct tcm_elf_symbols *s) {
+    return symbols_of((uintptr_t)&confstr, s);
 }
 
 bool tcm_libc_find(void) {
     struct tcm_elf_symbols s;
     unsigned found = libc_symbols(&s) ? find_functions(&s) : 0;
-    if (found < FUNCTIONS && thread_symbols(&s))
+    if (found < FUNCTIONS && symbols_of((uintptr_t)&pthread_getconcurrency, &s))
         found += find_functions(&s);
     TCM_ASSERT(found <= FUNCTIONS);
     return found == FUNCTIONS;
