@@ -21,39 +21,6 @@
 /* Attempts at a name that other processes make and remove meanwhile. */
 #define TRIES 100
 
-const char *tool_file_temporary(void) {
-    const char *tmp = getenv("TMPDIR");
-    bool good = tmp != NULL && *tmp == '/' && strlen(tmp) <= PATH_MAX - 400 &&
-                access(tmp, W_OK | X_OK) == 0;
-    return good ? tmp : "/tmp";
-}
-
-bool tool_file_make_folder(char folder[PATH_MAX]) {
-    const char *tmp = tool_file_temporary();
-    snprintf(folder, PATH_MAX, "%s/malloc-trace-XXXXXX", tmp);
-    if (mkdtemp(folder) != NULL)
-        return true;
-    tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
-    folder[0] = '\0';
-    return false;
-}
-
-void tool_file_remove_folder(const char *folder) {
-    char path[2 * PATH_MAX];
-    DIR *dir = folder[0] == '\0' ? NULL : opendir(folder);
-    struct dirent *entry;
-    if (dir == NULL)
-        return;
-    while ((entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        unlink(path);
-    }
-    closedir(dir);
-    rmdir(folder);
-}
-
 bool tool_file_find_command(const char *command, char path[PATH_MAX]) {
     if (strchr(command, '/') != NULL) {
         snprintf(path, PATH_MAX, "%s", command);

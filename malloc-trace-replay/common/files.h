@@ -12,16 +12,6 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Returns the folder for temporary files: TMPDIR if it is absolute, writable,
-   and short enough for a name of 300 bytes in it; else /tmp. */
-const char *tool_file_temporary(void);
-
-/* Makes an empty folder of this program's own in tool_file_temporary, and
-   stores its path. false: FOLDER is empty, a message was printed. */
-bool tool_file_make_folder(char folder[PATH_MAX]);
-/* Removes FOLDER and the files in it; an empty name: nothing to do. */
-void tool_file_remove_folder(const char *folder);
-
 /* Returns the last name of PATH, behind its folders; empty if PATH ends with a
    slash. */
 const char *tool_file_base(const char *path);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/temp_folder.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -55,7 +56,7 @@ bool tool_preload_link(char path[PATH_MAX], char link[PATH_MAX]) {
     link[0] = '\0';
     if (preload_can_name(path))
         return true;
-    const char *tmp = tool_file_temporary();
+    const char *tmp = tool_temp_place();
     if (!preload_can_name(tmp))
         tmp = "/tmp";
     char folder[PATH_MAX];

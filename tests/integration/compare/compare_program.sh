@@ -333,4 +333,41 @@ if have setsid && have script; then
 else
     skip "Ctrl-C" "no script"
 fi
+
+# --- Killed: the next one removes what stays ----------------------------------
+
+recording() { set -- tmp/*/does.*.raw.spool && [ -e "$1" ]; }
+replaying() { set -- tmp/*/course.json && [ -s "$1" ]; }
+# killed WHEN COMMAND...: kills a comparison of the command at that moment.
+killed() {
+    when=$1
+    shift
+    "$malloc_trace" compare -q -n 2000 -a glibc -a tcmalloc-mt -- "$@" \
+        >"$out" 2>&1 &
+    eventually 20 "$when"
+    result "it is $when" $?
+    kill -KILL $!
+    wait $! 2>"$work/.wait"
+}
+killed recording ./does wait
+compare -- ./does
+recording
+result "what a program is recorded to stays" $?
+program=$(basename tmp/*/does.*.raw.spool .raw.spool)
+kill "${program#does.}"
+eventually 10 sh -c "! kill -0 ${program#does.}"
+compare -- ./does
+clean "a killed comparison whose program has ended"
+killed replaying ./does
+at_least "folders that it left" "$(find tmp -mindepth 1 -type d | wc -l)" 1
+"$malloc_trace" compare -q -n 2000 -a glibc -a tcmalloc-mt -- ./does >"$out" 2>&1 &
+other=$!
+eventually 20 replaying
+compare -- ./does
+is "folders of one that runs meanwhile stay" \
+    "$(find tmp -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
+kill $other
+wait $other
+is "it is not disturbed" $? 3
+clean "one that was killed while it replayed"
 tap_end

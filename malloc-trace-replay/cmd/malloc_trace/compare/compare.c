@@ -20,6 +20,7 @@
 #include "common/main.h"
 #include "common/opts.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ struct request {
     bool is_gate_command;
     char **operand;
     int operands;
-    char folder[PATH_MAX];
+    struct tool_temp_folder folder;
     struct compare_recorded recorded;
     struct compare_command program;
 };
@@ -561,8 +562,8 @@ static int run_gate(struct request *o) {
         .tolerance = o->tolerance,
         .trace = o->is_command || o->operands != 1 ? NULL : o->operand[0]};
     if (!compare_gate_check(&gate) ||
-        (o->is_command && !tool_file_make_folder(o->folder)) ||
-        !gather_traces(o, o->folder, NULL))
+        (o->is_command && !tool_temp_folder_make(&o->folder)) ||
+        !gather_traces(o, o->folder.path, NULL))
         return TOOL_FAILED;
     return compare_gate(&o->c, &gate, text_out(o));
 }
@@ -590,8 +591,8 @@ static void plan_program(struct request *o) {
 
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
-    if (!tool_file_make_folder(o->folder) ||
-        !gather_traces(o, o->folder, o->folder))
+    if (!tool_temp_folder_make(&o->folder) ||
+        !gather_traces(o, o->folder.path, o->folder.path))
         return TOOL_FAILED;
     if (!check_contestants(o))
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
@@ -664,7 +665,7 @@ static int run_request(int argc, char **argv, bool is_gate_command) {
              : counts         ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)
                               : run_comparison(&o);
-    tool_file_remove_folder(o.folder);
+    tool_temp_folder_remove(&o.folder);
     free((char *)(uintptr_t)o.c.command);
     comparison_free(&o.c);
     return status;

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/main.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "model/interval.h"
 
 #include <errno.h>
@@ -139,24 +140,24 @@ static void explain_failure(const struct tool_child_end *end, int err,
 
 struct run_files {
     int result, messages, out;
-    char course[PATH_MAX]; /* the file of replay --timeline; "": none */
+    struct tool_temp_folder folder; /* of COURSE, if a run makes one */
+    char course[PATH_MAX + 16];     /* the file of replay --timeline */
 };
 
 static bool run_files_make(struct run_files *f) {
+    f->folder.path[0] = '\0';
     f->result = tool_child_scratch("result");
     f->messages = tool_child_scratch("messages");
     f->out = tool_child_scratch("run");
-    f->course[0] = '\0';
     return f->result >= 0 && f->messages >= 0 && f->out >= 0;
 }
 
-static void run_files_close(const struct run_files *f) {
+static void run_files_close(struct run_files *f) {
     const int all[] = {f->result, f->messages, f->out};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
         if (all[i] >= 0)
             close(all[i]);
-    if (f->course[0] != '\0')
-        unlink(f->course);
+    tool_temp_folder_remove(&f->folder);
 }
 
 static void put_documents(struct tool_json *j, const struct run_files *f) {
@@ -168,7 +169,7 @@ static void put_documents(struct tool_json *j, const struct run_files *f) {
         tool_json_null(j, "replay");
     free(text);
     int course =
-        f->course[0] == '\0' ? -1 : open(f->course, O_RDONLY | O_CLOEXEC);
+        f->folder.path[0] == '\0' ? -1 : open(f->course, O_RDONLY | O_CLOEXEC);
     if (course < 0)
         return;
     text = tool_child_text(course, OUTPUT_MAX, &n);
@@ -210,16 +211,11 @@ static bool put_run_json(const struct comparison *c, const struct run_files *f,
     return tool_json_close(&j);
 }
 
-static bool make_course_file(struct run_files *f) {
-    const char *tmp = tool_file_temporary();
-    snprintf(f->course, sizeof(f->course), "%s/malloc-trace-XXXXXX.json", tmp);
-    int fd = mkostemps(f->course, 5, O_CLOEXEC);
-    if (fd < 0) {
-        tool_error("cannot make a file in %s: %s", tmp, strerror(errno));
-        f->course[0] = '\0';
+static bool make_course_folder(struct run_files *f) {
+    if (!tool_temp_folder_make(&f->folder))
         return false;
-    }
-    close(fd);
+    (void)snprintf(f->course, sizeof(f->course), "%s/course.json",
+                   f->folder.path);
     return true;
 }
 
@@ -248,7 +244,7 @@ static bool run_replay(const struct comparison *c, struct run_files *f,
     if (c->lean) {
         /* nothing disturbs the operations */
     } else if (round == 0) {
-        if (!make_course_file(f))
+        if (!make_course_folder(f))
             return false;
         add_word(&w, "--timeline");
         add_word(&w, f->course);

@@ -18,6 +18,7 @@
 #include "common/json.h"
 #include "common/main.h"
 #include "common/opts.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 #include "open/recordings.h"
 #include "traceformat/compress.h"
@@ -47,7 +48,8 @@ struct command {
     const char *sites; /* mode; NULL: that of the program's kind */
     const char *file;  /* to record to; NULL: a temporary one */
     int status;        /* its exit status, as a shell gives it */
-    char folder[PATH_MAX], trace[PATH_MAX];
+    struct tool_temp_folder folder;
+    char trace[PATH_MAX];
     char name[300]; /* of the program that is looked at; "": argv[0] */
 };
 
@@ -92,7 +94,7 @@ static bool find_last_trace(struct command *c) {
    none. */
 static bool find_largest_trace(struct command *c) {
     struct open_recordings all = {0};
-    bool found = open_recordings_find(&all, c->folder, c->argv[0]);
+    bool found = open_recordings_find(&all, c->folder.path, c->argv[0]);
     if (found) {
         open_recordings_keep_last(&all);
         open_recordings_pass_shells(&all);
@@ -121,10 +123,10 @@ static bool record_command(struct command *c) {
     c->status = TOOL_FAILED;
     if (c->file != NULL)
         snprintf(output, sizeof(output), "%s", c->file);
-    else if (!tool_file_make_folder(c->folder))
+    else if (!tool_temp_folder_make(&c->folder))
         return false;
     else
-        open_recordings_pattern(c->folder, output);
+        open_recordings_pattern(c->folder.path, output);
     snprintf(sites, sizeof(sites), "--sites=%s",
              c->sites == NULL ? facts.sites : c->sites);
     const char *const words[] = {"malloc-trace", "record", "--quiet", "-o",
@@ -537,8 +539,7 @@ static int run_command(struct run *r) {
         r->name = c->name[0] != '\0' ? c->name : c->argv[0];
         status = report_leaks(r);
     }
-    if (c->folder[0] != '\0')
-        tool_file_remove_folder(c->folder);
+    tool_temp_folder_remove(&c->folder);
     return !recorded || c->status != 0 ? c->status : status;
 }
 

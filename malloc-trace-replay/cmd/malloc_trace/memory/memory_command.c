@@ -17,6 +17,7 @@
 #include "common/main.h"
 #include "common/opts.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ struct memory_request {
     char **operand;
     int operands;
     bool is_command;
-    char folder[PATH_MAX]; /* "": not made */
+    struct tool_temp_folder folder;
 };
 
 /* --- The command line ----------------------------------------------------- */
@@ -294,10 +295,10 @@ static bool record_command(struct memory_request *o) {
         tool_error("out of memory");
         return false;
     }
-    if (!compare_traces_record(&o->base, o->operand, o->folder, o->folder,
-                               stdout_is_taken(o) ? STDERR_FILENO
-                                                  : STDOUT_FILENO,
-                               false, &recorded))
+    if (!compare_traces_record(
+            &o->base, o->operand, o->folder.path, o->folder.path,
+            stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO, false,
+            &recorded))
         return false;
     if (compare_recorded_has_failed(&recorded, how, sizeof(how)))
         tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
@@ -307,12 +308,12 @@ static bool record_command(struct memory_request *o) {
 
 static bool gather_trace(struct memory_request *o) {
     struct comparison *c = &o->base;
-    if (!tool_file_make_folder(o->folder))
+    if (!tool_temp_folder_make(&o->folder))
         return false;
     if (!(o->is_command
               ? record_command(o)
               : compare_traces_add_all(c, (const char *const *)o->operand, 1,
-                                       o->folder)) ||
+                                       o->folder.path)) ||
         !compare_traces_set_modes(c) ||
         !memory_trace_read(&o->trace, c->trace[0].path))
         return false;
@@ -544,7 +545,7 @@ int cmd_memory(int argc, char **argv) {
         return TOOL_USAGE;
     tool_stop_catch();
     status = explain_memory(&o);
-    tool_file_remove_folder(o.folder);
+    tool_temp_folder_remove(&o.folder);
     for (size_t i = 0; i < o.report.runs; i++)
         memory_run_free(&o.report.run[i]);
     free(o.report.run);

@@ -15,6 +15,7 @@
 #include "common/main.h"
 #include "common/opts.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ struct tune_request {
     bool is_command;
     char **operand;
     int operands;
-    char folder[PATH_MAX], held_folder[PATH_MAX]; /* "": not made */
+    struct tool_temp_folder folder, held_folder;
     struct compare_recorded recorded;
     char *command;
     /* progress */
@@ -335,8 +336,9 @@ static bool record_command(struct tune_request *o) {
     char how[120];
     int out = o->json != NULL && tool_file_is_stdout(o->json) ? STDERR_FILENO
                                                               : STDOUT_FILENO;
-    if (!compare_traces_record(&o->runs.base, o->operand, o->folder, o->folder,
-                               out, o->all_processes, &o->recorded))
+    if (!compare_traces_record(&o->runs.base, o->operand, o->folder.path,
+                               o->folder.path, out, o->all_processes,
+                               &o->recorded))
         return false;
     if (compare_recorded_has_failed(&o->recorded, how, sizeof(how)))
         tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
@@ -346,12 +348,12 @@ static bool record_command(struct tune_request *o) {
 
 static bool gather_traces(struct tune_request *o) {
     struct comparison *c = &o->runs.base;
-    if (!tool_file_make_folder(o->folder))
+    if (!tool_temp_folder_make(&o->folder))
         return false;
     if (!(o->is_command
               ? record_command(o)
               : compare_traces_add_all(c, (const char *const *)o->operand,
-                                       (size_t)o->operands, o->folder)) ||
+                                       (size_t)o->operands, o->folder.path)) ||
         !compare_traces_set_modes(c))
         return false;
     if (o->holds.count == 0)
@@ -359,10 +361,10 @@ static bool gather_traces(struct tune_request *o) {
     o->holdout = (struct comparison){
         .margin = c->margin, .confidence = c->confidence, .clock = c->clock};
     /* a folder of its own: sorted forms have their number as a name */
-    if (!tool_file_make_folder(o->held_folder))
+    if (!tool_temp_folder_make(&o->held_folder))
         return false;
     if (!compare_traces_add_all(&o->holdout, o->held, o->holds.count,
-                                o->held_folder))
+                                o->held_folder.path))
         return false;
     c->lacks |= o->holdout.lacks;
     return compare_traces_set_modes(&o->holdout);
@@ -584,8 +586,8 @@ int cmd_tune(int argc, char **argv) {
                                 "again; redirect it from a file");
     tool_stop_catch();
     status = tune(&o);
-    tool_file_remove_folder(o.folder);
-    tool_file_remove_folder(o.held_folder);
+    tool_temp_folder_remove(&o.folder);
+    tool_temp_folder_remove(&o.held_folder);
     tune_outcome_free(&o.outcome);
     tune_search_free(o.search);
     tune_runs_free(&o.runs);
