@@ -377,6 +377,18 @@ static void cut_given(struct tool_spool *s, struct mtf_item *item,
     item->length = (uint32_t)n;
 }
 
+/* Bytes between the first event of E, the entry that is read, and that of the
+   next buffer of its thread; UINT64_MAX: there is none. */
+static uint64_t room_before_next(const struct tool_spool *s,
+                                 const struct tool_spool_entry *e) {
+    const struct tool_spool_entry *next = e + 1;
+    if (s->next == s->count || next->head.size == 0 ||
+        next->head.thread != e->head.thread ||
+        next->head.offset <= e->head.offset)
+        return UINT64_MAX;
+    return next->head.offset - e->head.offset;
+}
+
 bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
     for (;;) {
         if (s->rest.kind == MTF_ITEM_DATA) {
@@ -419,6 +431,14 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
         if (cut ? !ended || used == got : !ended && !torn)
             tool_spool_set_fault(s, cut ? MTF_CUT : MTF_DAMAGED,
                                  e->position + used, got - used);
+        /* A damaged event may seem longer than it is. The next buffer's head,
+           which has a checksum, tells where the events of this one end. */
+        uint64_t most = room_before_next(s, e);
+        if (n > most) {
+            tool_spool_set_fault(s, MTF_DAMAGED, e->position + from + most,
+                                 n - most);
+            n = most;
+        }
         if (n == 0)
             continue;
         item->kind = MTF_ITEM_DATA;

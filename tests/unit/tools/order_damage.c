@@ -463,6 +463,20 @@ void trace_damage(struct trace *t, struct prng *p, struct damage *d) {
     mark_hits(t, d, how == 3);
 }
 
+void trace_lengthen(struct trace *t, const struct place *place,
+                    struct damage *d) {
+    static const uint8_t event[] = {0x81}; /* goes on in the zeros behind it */
+    const struct bytes *b = &t->files[place->file];
+    d->how = "an event at the end";
+    d->file = place->file;
+    d->at = place->to + place->length;
+    d->length = 1;
+    d->saved = malloc(1);
+    d->saved[0] = b->data[d->at];
+    store(t, d, event, b->length);
+    mark_hits(t, d, false);
+}
+
 void trace_mend(struct trace *t, struct damage *d) {
     store(t, d, d->saved, t->files[d->file].length);
     free(d->saved);

@@ -72,6 +72,9 @@ const char *trace_name(const struct trace *t);
 
 /* Damages one place of a file, and sets T's effects of the present damage. */
 void trace_damage(struct trace *t, struct prng *p, struct damage *d);
+/* Makes the events of PLACE, a buffer of a spool, seem longer than they are. */
+void trace_lengthen(struct trace *t, const struct place *place,
+                    struct damage *d);
 void trace_mend(struct trace *t, struct damage *d);
 /* Tells whether the damage may have lost the event E. */
 bool trace_may_lack(const struct trace *t, const struct traced *e);

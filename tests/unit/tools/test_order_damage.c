@@ -312,6 +312,14 @@ static void try_trace(enum trace_kind kind, const char *name) {
         judge(&v, &t, &d);
         trace_mend(&t, &d);
     }
+    for (size_t i = 0; i < t.place_count; i++) {
+        if (!t.places[i].in_spool)
+            continue;
+        struct damage d;
+        trace_lengthen(&t, &t.places[i], &d);
+        judge(&v, &t, &d);
+        trace_mend(&t, &d);
+    }
     tap_is_u64(v.refused, 0, "%s: is read wherever it is damaged", name);
     tap_is_u64(v.missing, 0, "%s: no more is lost than the rest of a buffer%s",
                name, kind == TRACE_LZ4 ? ", of a frame" : "");
