@@ -344,7 +344,6 @@ need_packages
 want_packages useful_packages
 want_packages check_packages
 [ "$long" = no ] || want_packages long_check_packages
-choose_compression
 rm -rf "$top/build/check"
 find_place check
 trap 'failed=$((failed + 1)); failures="$failures
@@ -366,7 +365,7 @@ fi
 # --- The usual build --------------------------------------------------------
 
 step "The usual build and all tests"
-if built_or_fail main $compression $werror; then
+if built_or_fail main --enable-trace-compression $werror; then
     count "build main" 0
     tests main
     main=$built
@@ -420,7 +419,7 @@ step "Parts under the address and undefined-behaviour sanitizers"
 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS ASAN_OPTIONS
-if built_or_fail sanitized $compression --enable-debug \
+if built_or_fail sanitized --enable-trace-compression --enable-debug \
     --enable-sanitizers=address,undefined --disable-shared \
     CFLAGS='-O1 -g1'; then
     # The other programs are for scripts, which are not run here.
@@ -467,7 +466,7 @@ fi
 
 if [ "$long" = yes ]; then
     step "Parts under the thread sanitizer"
-    if built_or_fail threads $compression --enable-debug \
+    if built_or_fail threads --enable-trace-compression --enable-debug \
         --enable-sanitizers=thread --disable-shared CFLAGS='-O1 -g'; then
         tests threads TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)" \
             check_LIBRARIES=
@@ -513,13 +512,13 @@ if [ -n "${main:-}" ]; then
     # and for a small archive.
     if [ "$long" = yes ]; then
         quietly distcheck.log make -j"$(jobs)" distcheck \
-            DISTCHECK_CONFIGURE_FLAGS=$compression
+            DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression
     else
         dist_tests=$(all_tests | grep -E \
             '^tests/(lint/(layering|spdx|dead)|unit/[a-z]*/test_(tool|raw|proc))')
         # shellcheck disable=SC2086
         quietly distcheck.log env XZ_OPT=-1 make -j"$(jobs)" distcheck \
-            DISTCHECK_CONFIGURE_FLAGS="$compression CFLAGS=-O0" \
+            DISTCHECK_CONFIGURE_FLAGS="--enable-trace-compression CFLAGS=-O0" \
             AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' \
                 check_LIBRARIES='libtcmtest.a libfuzz.a' \
                 check_PROGRAMS='$(programs_of $dist_tests)'"
@@ -548,10 +547,10 @@ copy_sources "$build_root/a folder"
 count "quickstart.sh" $?
 (
     cd "$build_root/a folder/build/quickstart" &&
-        ./malloc-trace-replay/malloc-trace record -q -o again.$suffix ls / &&
-        ./malloc-trace-replay/postprocess -q again.$suffix again.p &&
+        ./malloc-trace-replay/malloc-trace record -q -o again.lz4 ls / &&
+        ./malloc-trace-replay/postprocess -q again.lz4 again.p &&
         ./malloc-trace-replay/replay -q again.p &&
-        ./malloc-trace-replay/replay -q traces/p.$suffix
+        ./malloc-trace-replay/replay -q traces/p.lz4
 ) >/dev/null
 count "what it built stays there and works" $?
 

@@ -23,14 +23,13 @@ top=$(cd "$(dirname "$0")" && pwd -P)
 
 need_packages
 want_packages useful_packages
-choose_compression
 find_place quickstart
 trap remove_place EXIT
 trap 'exit 1' HUP INT TERM
 
 step "Building in $build_root"
 generate
-build tree $compression
+build tree --enable-trace-compression
 
 # Where the results stay: a build elsewhere is gone in the end. In a folder that
 # cannot be written to there is no better place than that.
@@ -78,21 +77,18 @@ else
 fi
 
 step "Recording ($program)"
-printed=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.$suffix "$@")
+printed=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.lz4 "$@")
 echo "The program printed: $printed"
-"$tools/malloc-trace" info t.$suffix
+"$tools/malloc-trace" info t.lz4
 
 step "Ordering the streams of its threads"
-packed=
-[ "$suffix" != lz4 ] || packed=-z
-# shellcheck disable=SC2086
-"$tools/postprocess" $packed --json postprocess.json t.$suffix p.$suffix
+"$tools/postprocess" -z --json postprocess.json t.lz4 p.lz4
 
 step "Replaying the same requests under the C library's malloc"
-"$tools/replay" --json libc.json p.$suffix
+"$tools/replay" --json libc.json p.lz4
 
 step "Replaying them under tcmalloc-mt, the allocator of this project"
-LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.$suffix
+LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.lz4
 
 # --- The result -------------------------------------------------------------
 value() {

@@ -3,10 +3,12 @@
 # tcm_archive_options; how it went in tcm_archive_tried. The archive is tried
 # alone, then with what pkg-config --static names for MODULE.
 #
-# By their paths: libtool moves -Wl,-Bstatic away from -l options.
+# By their paths: libtool moves -Wl,-Bstatic away from -l options. As for the
+# linker, folders that LDFLAGS names come before those of the compiler.
 AC_DEFUN([TCM_STATIC_ARCHIVE], [
   AC_REQUIRE([TCM_PKG_CONFIG])
   tcm_archives=no
+  tcm_own_folders=`AS_ECHO([" $LDFLAGS "]) | tr ' ' '\n' | sed -n 's/^-L//p' | tr '\n' ' '`
   tcm_archive_options=
   tcm_archive_tried=
   tcm_name=`AS_ECHO(["$1"]) | sed 's/^lib/-l/; s/\.a$//'`
@@ -25,7 +27,14 @@ AC_DEFUN([TCM_STATIC_ARCHIVE], [
         [tcm_try="$tcm_try $tcm_option"
          continue])
       tcm_file=`AS_ECHO(["$tcm_option"]) | sed 's/^-l/lib/; s/$/.a/'`
-      tcm_path=`$CC $CFLAGS $LDFLAGS -print-file-name=$tcm_file`
+      tcm_path=
+      for tcm_folder in $tcm_own_folders; do
+        AS_CASE([$tcm_path], [/*], [],
+          [test ! -f "$tcm_folder/$tcm_file" ||
+             tcm_path=`cd "$tcm_folder" && pwd`/$tcm_file])
+      done
+      test -n "$tcm_path" ||
+        tcm_path=`$CC $CFLAGS $LDFLAGS -print-file-name=$tcm_file`
       for tcm_folder in $tcm_folders; do
         AS_CASE([$tcm_path], [/*], [],
           [test ! -f "$tcm_folder/$tcm_file" ||

@@ -1,6 +1,7 @@
 # TCM_COMPRESSION: --enable-trace-compression. The recorder links liblz4
-# statically, so that the program under the preload sees no second library;
-# the tools link it as they find it.
+# statically: a program under the preload may have another version of liblz4, and
+# must not get the recorder's functions, nor the recorder the program's. The
+# tools link the same archive.
 AC_DEFUN([TCM_COMPRESSION], [
   AC_ARG_ENABLE([trace-compression],
     [AS_HELP_STRING([--enable-trace-compression],
@@ -15,18 +16,26 @@ AC_DEFUN([TCM_COMPRESSION], [
   LZ4_PRIVATE_LIBS=
   AS_IF([test "x$enable_trace_compression" != xno], [
     tcm_lz4_missing=
-    AC_CHECK_HEADER([lz4frame.h], [], [tcm_lz4_missing="lz4frame.h"])
+    AC_CHECK_HEADERS([lz4.h lz4hc.h lz4frame.h], [],
+                     [tcm_lz4_missing="$ac_header"; break])
     AS_IF([test -z "$tcm_lz4_missing"], [
       AC_MSG_CHECKING([for the static archive of liblz4])
-      TCM_STATIC_ARCHIVE([liblz4.a], [liblz4], [[
-#define LZ4F_STATIC_LINKING_ONLY
-#include <stddef.h>
+      TCM_STATIC_ARCHIVE([liblz4.a], [liblz4], [[#include <lz4.h>
+#include <lz4hc.h>
 #include <lz4frame.h>
-]], [[LZ4F_CustomMem mem = {0};
-      return LZ4F_createCompressionContext_advanced(mem, LZ4F_VERSION) != 0;]])
+#if LZ4_VERSION_NUMBER < 10803
+#error older than 1.8.3
+#endif
+static LZ4_stream_t usual;
+static LZ4_streamHC_t small;
+]], [[LZ4F_dctx *context;
+      char out[99];
+      return LZ4_compress_fast_continue(&usual, "", out, 1, 99, 1) != 0 &&
+             LZ4_compress_HC_continue(&small, "", out, 1, 99) != 0 &&
+             LZ4F_createDecompressionContext(&context, LZ4F_VERSION) != 0;]])
       AC_MSG_RESULT([$tcm_archives])
       AS_IF([test "x$tcm_archives" = xno],
-            [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer):
+            [tcm_lz4_missing="the static archive liblz4.a (1.8.3 or newer):
 $tcm_archive_tried (config.log has more)"],
             [LZ4_STATIC_LIBS=$tcm_archives
              LZ4_SHARED_LIBS=`AS_ECHO(["$tcm_archives"]) | sed 's|^/|-Wl,/|; s| /| -Wl,/|g'`
@@ -37,7 +46,8 @@ $tcm_archive_tried (config.log has more)"],
            test "x$enable_trace_compression" = xyes],
       [AC_MSG_ERROR([--enable-trace-compression needs $tcm_lz4_missing
 Install the package liblz4-dev (Debian, Ubuntu), lz4-devel and lz4-static
-(Fedora), or configure with --disable-trace-compression])])
+(Fedora), lz4-dev and lz4-static (Alpine), or configure with
+--disable-trace-compression])])
   ])
   AS_IF([test "x$tcm_have_lz4" = xyes],
         [TCM_LZ4_CPPFLAGS=-DTCM_HAVE_LZ4=1],

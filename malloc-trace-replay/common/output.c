@@ -132,7 +132,6 @@ static bool prepare(struct tool_output *out, const char *name,
     out->compress = mtf_compress_init(out->memory, MTF_COMPRESS_SMALL_MEMORY);
     if (out->compress == NULL)
         return false;
-    mtf_compress_with_checksum(out->compress);
     mtf_compress_make_small(out->compress);
     return true;
 }

@@ -21,9 +21,8 @@ struct tool_output;
 
 enum tool_output_form {
     TOOL_OUTPUT_PLAIN,
-    TOOL_OUTPUT_LZ4 /* frames of at most TOOL_OUTPUT_FRAME bytes of content,
-                       each with its checksum; needs
-                       mtf_compress_available() */
+    TOOL_OUTPUT_LZ4 /* frames of at most TOOL_OUTPUT_FRAME bytes of content;
+                       needs mtf_compress_available() */
 };
 #define TOOL_OUTPUT_FRAME ((size_t)4 << 20)
 

@@ -9,9 +9,9 @@
  * Without liblz4 (TCM_HAVE_LZ4 is 0) bytes pass through unchanged and
  * mtf_compress_available() is false.
  *
- * Invariants: a frame has linked blocks of at most 64 KiB, and no checksum
- * unless mtf_compress_with_checksum was called (segments have their own). An
- * ended frame can be decompressed alone.
+ * Invariants: a frame has linked blocks of at most 64 KiB, and no checksum:
+ * segments and blocks of traces have their own. An ended frame can be
+ * decompressed alone.
  *
  * Threads: one user at a time for each compressor.
  */
@@ -25,10 +25,10 @@ struct mtf_compress;
 /* Most bytes that one call of mtf_compress_add takes. */
 #define MTF_COMPRESS_PIECE ((size_t)64 << 10)
 /* Room that suffices for the output of any one call. */
-#define MTF_COMPRESS_ROOM ((size_t)160 << 10)
+#define MTF_COMPRESS_ROOM ((size_t)68 << 10)
 /* Bytes of memory that mtf_compress_init needs, aligned to 16. */
-#define MTF_COMPRESS_MEMORY       ((size_t)256 << 10)
-#define MTF_COMPRESS_SMALL_MEMORY ((size_t)640 << 10)
+#define MTF_COMPRESS_MEMORY       ((size_t)212 << 10)
+#define MTF_COMPRESS_SMALL_MEMORY ((size_t)452 << 10)
 /* Result of a failed call. The frame is lost; the caller begins a new one. */
 #define MTF_COMPRESS_ERROR ((size_t)-1)
 
@@ -38,8 +38,6 @@ bool mtf_compress_available(void);
    stays the caller's. NULL: SIZE is too small. */
 struct mtf_compress *mtf_compress_init(void *memory, size_t size);
 
-/* Makes all later frames end with a checksum of their content. */
-void mtf_compress_with_checksum(struct mtf_compress *c);
 /* Makes later frames smaller, and several times as slow, unless the frame
    before took more than half of its content. The compressor was made in
    MTF_COMPRESS_SMALL_MEMORY. */

@@ -33,7 +33,7 @@ have() {
 
 have_lz4_library() {
     have gcc || return 1
-    echo '#include <lz4frame.h>' | gcc -E - >/dev/null 2>&1 &&
+    printf '#include <%s>\n' lz4hc.h lz4frame.h | gcc -E - >/dev/null 2>&1 &&
         case $(gcc -print-file-name=liblz4.a) in /*) true ;; *) false ;; esac
 }
 
@@ -49,21 +49,6 @@ have_lz4_needs() {
         lz4_status=$?
         rm -f "$lz4_try"
         return $lz4_status
-    }
-}
-
-# Sets $compression, an option of configure, and $suffix, of names of compressed
-# files: none if liblz4 is older than 1.9.4, which has no memory of the caller's.
-choose_compression() {
-    compression=--enable-trace-compression
-    suffix=lz4
-    echo '#define LZ4F_STATIC_LINKING_ONLY
-        #include <stddef.h>
-        #include <lz4frame.h>
-        LZ4F_CustomMem memory;' | gcc -x c -fsyntax-only - 2>/dev/null || {
-        echo "Traces are not compressed: liblz4 is older than 1.9.4"
-        compression=--disable-trace-compression
-        suffix=trace
     }
 }
 

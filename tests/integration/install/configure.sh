@@ -30,20 +30,36 @@ is "nor can a folder with a blank be built in" "$?" 1
 like "which is said" "../a blank/said" \
     "error: a folder with a blank in its name cannot be built in"
 
-# --- An archive that needs another one ----------------------------------------
+# --- Versions of liblz4 --------------------------------------------------------
 
-# liblz4.a as Debian 13 has it, without what is in libxxhash.a there.
 archive=$($CC -print-file-name=liblz4.a)
 case ${TCM_HAVE_LZ4:-yes}:$archive in
 yes:/*) ;;
 *)
-    skip "liblz4.a that needs another archive" "no liblz4.a"
+    skip "old liblz4, and one that needs another archive" "no liblz4.a"
     tap_end
     ;;
 esac
-need_command ar
-mkdir ../lib ../pc
+mkdir ../old ../lib
+cat >../old/lz4.h <<END
+#include_next <lz4.h>
+#undef LZ4_VERSION_NUMBER
+#define LZ4_VERSION_NUMBER 10802
+END
 cp "$archive" ../lib/liblz4.a
+configure --cache-file=/dev/null --enable-trace-compression \
+    CPPFLAGS=-I../old LDFLAGS=-L../lib
+is "liblz4 1.8.2 is refused" "$?" 1
+like "with the version that is needed" said \
+    "needs the static archive liblz4.a .1\.8\.3 or newer"
+like "and the archive in the folder that LDFLAGS names" said \
+    "no program links with $work/lib/liblz4.a"
+
+# --- An archive that needs another one ----------------------------------------
+
+# liblz4.a as Debian 13 has it, without what is in libxxhash.a there.
+need_command ar
+mkdir ../pc
 if ar t ../lib/liblz4.a | grep -qx xxhash.o; then
     (cd ../lib && ar x liblz4.a xxhash.o && ar d liblz4.a xxhash.o &&
         ar rcs libxxhash_apart.a xxhash.o && rm xxhash.o)

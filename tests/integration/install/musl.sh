@@ -25,7 +25,7 @@ lz4=$(gcc -print-file-name=liblz4.a)
 case $lz4 in
 /*)
     ln -s "$lz4" lib/
-    ln -s /usr/include/lz4.h /usr/include/lz4frame.h include/
+    ln -s /usr/include/lz4.h /usr/include/lz4hc.h /usr/include/lz4frame.h include/
     ;;
 *) lz4= ;;
 esac

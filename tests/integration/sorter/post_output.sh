@@ -30,15 +30,15 @@ if have lz4 && [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
     is "-z: exit status" $? 0
     lz4 -dqc want.lz4 | cmp - want.p >cmp.out 2>&1
     is "-z: lz4 gives the same bytes" $? 0
-    is "-z: the frame has a checksum of its content" \
-        $(($(od -An -tu1 -j4 -N1 want.lz4) & 4)) 4
+    lz4 -tq want.lz4 2>lz4.err
+    is "-z: lz4 -t takes the frames" $? 0
     "$postprocess" --quiet --compress t.plain - | cmp - want.lz4 >cmp.out 2>&1
     is "--compress to a pipe: the same" $? 0
     "$replay" --json a.json want.p >/dev/null
     "$replay" --json b.json want.lz4 >/dev/null
     is "replay reads both" "$(json b.json ops peak_live_bytes)" \
         "$(json a.json ops peak_live_bytes)"
-    # One flipped byte in a frame is found by its checksum.
+    # One flipped byte in a frame is found by the checksums of the trace.
     "$python" - <<'PY'
 b = bytearray(open("want.lz4", "rb").read())
 b[len(b) // 2] ^= 16

@@ -118,6 +118,50 @@ static size_t test_frames(bool is_small) {
     return length;
 }
 
+/* Blocks of a frame refer to the 64 KiB before them, wherever flushes end
+   them: content that comes back after less is mostly stored once. */
+static void test_history(bool is_small) {
+    enum { PERIOD = 60000, TIMES = 40, PIECE = 7000 };
+    static uint8_t data[PERIOD * TIMES];
+    size_t size = is_small ? MTF_COMPRESS_SMALL_MEMORY : MTF_COMPRESS_MEMORY;
+    void *memory = malloc(size);
+    struct mtf_compress *c = mtf_compress_init(memory, size);
+    if (is_small)
+        mtf_compress_make_small(c);
+    struct prng r;
+    prng_seed(&r, 6);
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = i < PERIOD ? (uint8_t)prng_next(&r) : data[i - PERIOD];
+    struct bytes stored = {0}, plain = {0};
+    bytes_add(&stored, out, mtf_compress_begin(c, out, sizeof(out)));
+    for (size_t at = 0; at < sizeof(data); at += PIECE) {
+        size_t n = sizeof(data) - at < PIECE ? sizeof(data) - at : PIECE;
+        bytes_add(&stored, out,
+                  mtf_compress_add(c, data + at, n, out, sizeof(out)));
+        /* From blocks of a single byte to those that are full. */
+        if (at / PIECE % 16 < 3)
+            bytes_add(&stored, out, mtf_compress_flush(c, out, sizeof(out)));
+        if (at / PIECE % 16 == 2) {
+            bytes_add(&stored, out,
+                      mtf_compress_add(c, data + at + n, 1, out, sizeof(out)));
+            bytes_add(&stored, out, mtf_compress_flush(c, out, sizeof(out)));
+            at++;
+        }
+    }
+    bytes_add(&stored, out, mtf_compress_end(c, out, sizeof(out)));
+    unsigned frames;
+    bool plain_frames;
+    tap_ok(decompress(&stored, &plain, &frames, &plain_frames) &&
+               plain.length == sizeof(data) &&
+               memcmp(plain.data, data, sizeof(data)) == 0,
+           "%s: content that comes back", is_small ? "small" : "usual");
+    tap_ok(stored.length < sizeof(data) / 4,
+           "is mostly stored once: %zu of %zu", stored.length, sizeof(data));
+    bytes_free(&stored);
+    bytes_free(&plain);
+    free(memory);
+}
+
 static void test_refusals(void) {
     static uint8_t big[MTF_COMPRESS_PIECE + 1];
     void *memory = malloc(MTF_COMPRESS_MEMORY);
@@ -138,6 +182,8 @@ int main(void) {
     tap_ok(mtf_compress_available(), "LZ4 is in this build");
     size_t usual = test_frames(false), small = test_frames(true);
     tap_ok(small < usual, "small frames are smaller: %zu of %zu", small, usual);
+    test_history(false);
+    test_history(true);
     test_refusals();
     return tap_done();
 }
