@@ -93,13 +93,26 @@ bool mtr_is_inside(uint32_t frame) {
 
 /* --- Messages ------------------------------------------------------------ */
 
+/* Signals of a write that fails: no reader, or RLIMIT_FSIZE. */
+#define WRITE_SIGNALS                                                          \
+    ((uint64_t)1 << (SIGPIPE - 1) | (uint64_t)1 << (SIGXFSZ - 1))
+
+/* Writes without a signal to the program, which might end it. */
+static void write_quietly(int fd, const char *text, size_t length) {
+    uint64_t mask = tcm_block_signals();
+    uint64_t before = tcm_pending_signals();
+    if (!tcm_io_write_all(fd, text, length))
+        tcm_take_signal(tcm_pending_signals() & WRITE_SIGNALS & ~before);
+    tcm_restore_signals(mask);
+}
+
 void mtr_print_stderr(const char *text, size_t length) {
     struct stat st;
     int saved = errno;
     if (length != 0 && !mtr_config.confined && tcm_fstat(2, &st) == 0 &&
         st.st_dev == mtr_config.stderr_dev &&
         st.st_ino == mtr_config.stderr_ino)
-        tcm_io_write_all(2, text, length);
+        write_quietly(2, text, length);
     errno = saved;
 }
 

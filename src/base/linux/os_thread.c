@@ -108,3 +108,18 @@ uint64_t tcm_block_signals(void) {
 void tcm_restore_signals(uint64_t before) {
     set_signals(&before, NULL);
 }
+
+uint64_t tcm_pending_signals(void) {
+    int saved = errno;
+    uint64_t set = 0;
+    tcm_syscall(SYS_rt_sigpending, &set, sizeof(set));
+    errno = saved;
+    return set;
+}
+
+void tcm_take_signal(uint64_t set) {
+    int saved = errno;
+    const struct timespec now = {0};
+    tcm_syscall(SYS_rt_sigtimedwait, &set, NULL, &now, sizeof(set));
+    errno = saved;
+}

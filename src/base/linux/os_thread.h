@@ -41,5 +41,10 @@ uint32_t tcm_os_cpu(void);
  */
 uint64_t tcm_block_signals(void);
 void tcm_restore_signals(uint64_t before);
+/* Blocked signals that wait for the calling thread or its process, bit N - 1
+   for signal N. */
+uint64_t tcm_pending_signals(void);
+/* Takes one signal of SET that waits, if there is one: it is not delivered. */
+void tcm_take_signal(uint64_t set);
 
 #endif

@@ -159,6 +159,32 @@ is "replaced stderr: exit status" $? 0
 [ ! -s other ]
 is "replaced stderr: nothing is written to it" $? 0
 
+# A message that cannot be written ends no program: descriptor 2 is a pipe without
+# a reader, or a file, of which the program may write no byte.
+if [ -n "$python" ]; then
+    cat >ends.py <<'END'
+import os, resource, signal, subprocess, sys
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+def end(err, before):
+    return subprocess.call(sys.argv[1:], stderr=err, restore_signals=True,
+                           preexec_fn=before)
+reader, writer = os.pipe()
+os.close(reader)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+print(end(writer, None), end(open("err", "w"), limit))
+END
+    for settings in "TCMALLOC_TRACE_OUTPUT=$work/none/t" \
+        "TCMALLOC_TRACE_OUTPUT=$work/said TCMALLOC_TRACE_STATS=1"; do
+        # shellcheck disable=SC2086
+        is "nobody reads stderr, or it is full: ${settings##*/}" "$("$python" \
+            ends.py env LD_PRELOAD="$tracing" $settings "$target" status 41)" \
+            "41 41"
+    done
+else
+    skip "stderr that cannot be written" "no python3"
+fi
+
 # Settings that make no sense are said and do no harm.
 for bad in TCMALLOC_TRACE_BUFFER_MB=x TCMALLOC_TRACE_OVERFLOW=maybe \
     TCMALLOC_TRACE_LIMIT_MB=-5 TCMALLOC_TRACE_SITES=everywhere; do
