@@ -26,6 +26,8 @@ int cmd_tune(int argc, char **argv);
 
 /* Facts from the file of a COMMAND's program. */
 struct record_facts {
+    const char *command;
+    const struct record_runtime *runtime; /* NULL: none that is known */
     /* Allocator whose library it names, as compare calls it; NULL: none. */
     const char *allocator;
     /* Mode of call sites: lines for interpreters, else stacks. */
@@ -36,9 +38,9 @@ struct record_facts {
 
 struct record_facts record_program_facts(const char *command);
 
-/* Prints the line of `record` about objects that the runtime of COMMAND, if it
+/* Prints the line of `record` about objects that the program's runtime, if it
    has one, keeps from the trace; nothing where the environment has the setting
    that the line is about. */
-void record_program_note(const char *command);
+void record_program_note(const struct record_facts *f);
 
 #endif

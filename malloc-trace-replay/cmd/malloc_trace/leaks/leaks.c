@@ -146,7 +146,7 @@ static bool record_command(struct command *c) {
     struct tool_child_spec spec = {
         .argv = all, .file = self, .signals = TOOL_CHILD_FRONT};
     good = good && set_environment(&facts);
-    record_program_note(c->argv[0]);
+    record_program_note(&facts);
     good = good && tool_child_run(&spec, 0, &end);
     for (size_t i = 0; i < n; i++)
         free(all[i]);

@@ -510,14 +510,6 @@ void record_program_examine(struct record_program *p, const char *command,
     unload_file(&own);
 }
 
-static void note_runtime(const struct record_program *p) {
-    const struct record_runtime *r = p->runtime;
-    if (r == NULL || r->note == NULL || tool_is_quiet() ||
-        (r->variable != NULL && getenv(r->variable) != NULL))
-        return;
-    fprintf(stderr, "%s: %s: %s\n", tool_name(), p->command, r->note);
-}
-
 /* Allocators' libraries that programs are linked with. */
 static const struct {
     const char *soname, *allocator;
@@ -529,26 +521,26 @@ static const struct {
 struct record_facts record_program_facts(const char *command) {
     struct record_program p;
     struct file_bytes file;
-    struct record_facts facts = {.sites = "stack:64"};
+    struct record_facts facts = {.command = command, .sites = "stack:64"};
     if (!find_program(&p, command, &file))
         return facts;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_libraries); i++)
         if (holds(&file, allocator_libraries[i].soname))
             facts.allocator = allocator_libraries[i].allocator;
     unload_file(&file);
+    facts.runtime = p.runtime;
     if (p.runtime != NULL && p.runtime->command != NULL)
         facts.sites = "lang:64";
     facts.needs_mimalloc = p.runtime == free_threaded;
     return facts;
 }
 
-void record_program_note(const char *command) {
-    struct record_program p;
-    struct file_bytes file;
-    if (!find_program(&p, command, &file))
+void record_program_note(const struct record_facts *f) {
+    const struct record_runtime *r = f->runtime;
+    if (r == NULL || r->note == NULL || tool_is_quiet() ||
+        (r->variable != NULL && getenv(r->variable) != NULL))
         return;
-    unload_file(&file);
-    note_runtime(&p);
+    fprintf(stderr, "%s: %s: %s\n", tool_name(), f->command, r->note);
 }
 
 void record_program_refuse(const struct record_program *p) {
@@ -567,5 +559,6 @@ void record_program_caution(const struct record_program *p) {
                   "be in the trace; %s",
                   p->command, p->allocator, p->allocator_remedy);
     if (p->obstacle == NULL)
-        note_runtime(p);
+        record_program_note(&(struct record_facts){.command = p->command,
+                                                   .runtime = p->runtime});
 }
