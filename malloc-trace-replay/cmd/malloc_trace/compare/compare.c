@@ -33,28 +33,21 @@ struct request {
     struct comparison c;
     struct compare_rounds rounds;
     struct compare_budget budget;
-    const char *baseline, *plan, *job, *json, *csv, *html;
+    struct compare_files files;
+    const char *baseline, *plan, *job;
     const char *save, *against;
     double tolerance;
     const char *sweep[16], *known[16]; /* values of the lists below */
     struct tool_opt_list sweeps, knowns;
-    bool all_processes, run_program, no_run_program, no_check, merge,
-        has_budget, budget_strict, has_margin;
-    bool is_command;
-    bool is_gate; /* something may fail with TOOL_BUDGET */
+    bool run_program, no_run_program, no_check, has_budget, budget_strict,
+        has_margin;
     bool is_gate_command;
-    char **operand;
-    int operands;
     struct tool_temp_folder folder;
     struct compare_recorded recorded;
     struct compare_command program;
 };
 
 /* --- The command line ----------------------------------------------------- */
-
-static bool take_allocator(void *ctx, const char *value) {
-    return compare_contestants_add(ctx, value);
-}
 
 static bool take_budget(void *ctx, const char *value) {
     return compare_budget_parse(ctx, value);
@@ -75,7 +68,6 @@ static size_t add_rows(struct tool_opt *opts, size_t count,
 static size_t add_common_options(struct request *o, struct tool_opt *opts,
                                  size_t count) {
     static const char *const threads[] = {"none", "real", "switch", NULL};
-    static const char *const clocks[] = {"real", "recorded", NULL};
     const struct tool_opt rows[] = {
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
@@ -83,7 +75,7 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
                  "for a known one (glibc, " TCM_ALLOCATOR_NAME
                  ", jemalloc, mimalloc, "
                  "gperftools, ...). Default: all that are installed",
-         .take = take_allocator,
+         .take = compare_contestants_take,
          .ctx = &o->c.contestants},
         {.name = "baseline",
          .value = "NAME",
@@ -108,61 +100,31 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
                  "threads, else none",
          .text = &o->c.threads,
          .words = threads},
-        {.name = "touch",
-         .rare = true,
-         .value = "WHAT",
-         .help = "passed to replay",
-         .text = &o->c.touch},
+        COMPARE_REPLAY_OPTIONS(&o->c),
         {.name = "speed",
          .rare = true,
          .value = "X",
          .help = "passed to replay",
          .text = &o->c.speed},
-        {.name = "clock",
-         .rare = true,
-         .value = "CLOCK",
-         .help = "time that allocators see: recorded, that of the recorded "
-                 "run, or real, that of the replay. Default: recorded for "
-                 "traces with times",
-         .text = &o->c.clock,
-         .words = clocks},
         {.name = "margin",
          .rare = true,
          .value = "P%",
          .help = "smaller differences are not shown as such (2 %)",
          .ratio = &o->c.margin,
          .given = &o->has_margin},
-        {.name = "all-processes",
-         .rare = true,
-         .help = "compare the traces of all processes of COMMAND with at least "
-                 "a twentieth of the calls of the largest, not of the largest "
-                 "alone",
-         .flag = &o->all_processes},
-        {.name = "no-check",
-         .rare = true,
-         .help = "do not check first that the allocators handle blocks "
-                 "correctly",
-         .flag = &o->no_check},
+        COMPARE_SEARCH_OPTIONS(&o->files, &o->no_check),
         {.name = "merge",
          .rare = true,
          .help =
              "read the results of the plans in the folders DIR and give the "
              "verdict",
-         .flag = &o->merge},
-        {.name = "json",
-         .value = "FILE",
-         .help = "write the verdict as JSON (-: to standard output in place of "
-                 "the text)",
-         .text = &o->json},
+         .flag = &o->files.is_merge},
+        COMPARE_RESULT_OPTIONS(&o->files),
         {.name = "csv",
          .rare = true,
          .value = "FILE",
          .help = "write the figures of every run",
-         .text = &o->csv},
-        {.name = "html",
-         .value = "FILE",
-         .help = "write everything as a page",
-         .text = &o->html},
+         .text = &o->files.csv},
     };
     return add_rows(opts, count, rows, TCM_ARRAY_SIZE(rows));
 }
@@ -280,7 +242,7 @@ static bool parse_options(struct request *o, struct tool_opts *options,
         .notes = "Options of 'malloc-trace gate' are taken, too.\n"
                  "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
                  "runs are missing, or the comparison was interrupted.",
-        .stop_at_operand = o->is_command};
+        .stop_at_operand = o->files.is_command};
     const struct tool_command gate = {
         .usage = "malloc-trace gate OPTION... FILE...\n"
                  "malloc-trace gate OPTION... -- COMMAND [ARGUMENT]...\n"
@@ -295,7 +257,7 @@ static bool parse_options(struct request *o, struct tool_opts *options,
         .notes = "Exit status: 0 everything was judged and kept; 1 error, or "
                  "COMMAND failed; 2 usage; 3 something cannot be judged; 4 a "
                  "count is larger, or a budget is missed.",
-        .stop_at_operand = o->is_command};
+        .stop_at_operand = o->files.is_command};
     o->sweeps = (struct tool_opt_list){.at = o->sweep,
                                        .room = TCM_ARRAY_SIZE(o->sweep)};
     o->knowns = (struct tool_opt_list){.at = o->known,
@@ -310,32 +272,24 @@ static bool parse_request(struct request *o, int argc, char **argv,
     o->c.confidence = 0.95;
     o->tolerance = 0.005;
     o->c.seed = tcm_clock_ns();
-    o->is_command = tool_opts_has_dashes(argc, argv);
+    o->files.is_command = tool_opts_has_dashes(argc, argv);
     o->c.command = tool_shell_command_line("malloc-trace", argc, argv);
     if (!parse_options(o, &options, argc, argv)) {
         *status = options.status;
         return false;
     }
     *status = TOOL_USAGE;
-    o->operand = options.operand;
-    o->operands = options.operand_count;
     for (size_t i = 0; i < o->knowns.count; i++)
         if (strcmp(o->known[i], "list") == 0) {
             compare_settings_print(stdout);
             *status = TOOL_OK;
             return false;
         }
-    if (o->operands == 0) {
-        (void)tool_usage_error("no FILE and no COMMAND given");
+    const struct compare_files *f = &o->files;
+    if (!compare_files_take(&o->files, &options))
         return false;
-    }
-    if (o->is_command)
-        o->operand[o->operands] = NULL;
-    if (!o->is_command && !o->merge &&
-        !compare_traces_can_repeat(o->operand, (size_t)o->operands))
-        return false;
-    if ((o->run_program || o->no_run_program || o->all_processes) &&
-        !o->is_command) {
+    if ((o->run_program || o->no_run_program || f->all_processes) &&
+        !f->is_command) {
         (void)tool_usage_error("%s needs a COMMAND",
                                o->run_program      ? "--run-program"
                                : o->no_run_program ? "--no-run-program"
@@ -347,20 +301,20 @@ static bool parse_request(struct request *o, int argc, char **argv,
         return false;
     }
     bool counts = o->save != NULL || o->against != NULL;
-    o->is_gate = counts || o->has_budget;
-    if (o->is_gate_command && !o->is_gate) {
+    o->files.must_succeed = counts || o->has_budget;
+    if (o->is_gate_command && !f->must_succeed) {
         (void)tool_usage_error("no --save-baseline, --against or --budget "
                                "given");
         return false;
     }
-    if (counts && (o->has_budget || o->merge || o->plan != NULL)) {
+    if (counts && (o->has_budget || f->is_merge || o->plan != NULL)) {
         (void)tool_usage_error("%s compares no allocators: it cannot be "
                                "combined with --budget, --merge or --plan",
                                o->save != NULL ? "--save-baseline"
                                                : "--against");
         return false;
     }
-    if (counts && (o->json != NULL || o->csv != NULL || o->html != NULL)) {
+    if (counts && (f->json != NULL || f->csv != NULL || f->html != NULL)) {
         (void)tool_usage_error("%s prints counts alone: --json, --csv and "
                                "--html are for --budget",
                                o->save != NULL ? "--save-baseline"
@@ -377,26 +331,12 @@ static bool parse_request(struct request *o, int argc, char **argv,
         (void)tool_usage_error("--budget-strict needs --budget");
         return false;
     }
-    if (o->plan != NULL && (o->run_program || o->merge || o->has_budget)) {
+    if (o->plan != NULL && (o->run_program || f->is_merge || o->has_budget)) {
         (void)tool_usage_error("--plan cannot be combined with --run-program, "
                                "--merge or --budget");
         return false;
     }
-    const char *outs[3];
-    int n = 0;
-    if (o->json != NULL)
-        outs[n++] = o->json;
-    if (o->csv != NULL)
-        outs[n++] = o->csv;
-    if (o->html != NULL)
-        outs[n++] = o->html;
-    const char *const none[] = {"-"};
-    return n == 0 ||
-           !tool_files_collide(outs, n,
-                               o->is_command || o->merge
-                                   ? none
-                                   : (const char *const *)o->operand,
-                               o->is_command || o->merge ? 0 : o->operands);
+    return true;
 }
 
 /* --- Contestants ---------------------------------------------------------- */
@@ -479,52 +419,19 @@ static bool check_contestants(struct request *o) {
 
 /* --- Steps ---------------------------------------------------------------- */
 
-/* Tells whether the recorded program succeeded, or was ended by the user. With
-   a warning if not: its status does not become the exit status, except that a
-   gate fails. */
-static bool check_program_status(const struct request *o) {
-    const char *name = o->operand[0];
-    char how[120];
-    if (!compare_recorded_has_failed(&o->recorded, how, sizeof(how)))
-        return true;
-    if (!o->is_gate) {
-        tool_warn("%s: %s; what it did until then is compared", name, how);
-        return true;
-    }
-    tool_error("%s: %s; a gate needs a program that succeeds", name, how);
-    return false;
-}
-
-/* Tells whether standard output gets a file of results. */
-static bool stdout_is_taken(const struct request *o) {
-    return (o->json != NULL && tool_file_is_stdout(o->json)) ||
-           (o->csv != NULL && tool_file_is_stdout(o->csv)) ||
-           (o->html != NULL && tool_file_is_stdout(o->html));
-}
-
 /* Stream of the report: standard error if a command ran, whose output goes to
    standard output, as with time and strace. */
 static FILE *text_out(const struct request *o) {
-    return o->is_command || stdout_is_taken(o) ? stderr : stdout;
+    return o->files.is_command || compare_files_take_stdout(&o->files) ? stderr
+                                                                       : stdout;
 }
 
 /* Gathers the traces. FOLDER gets recordings, SORTED the sorted forms of raw
    traces; NULL: none are wanted. */
 static bool gather_traces(struct request *o, const char *folder,
                           const char *sorted) {
-    if (o->is_command) {
-        /* results stand alone on standard output */
-        int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
-        if (!compare_traces_record(&o->c, o->operand, folder, sorted, out,
-                                   o->all_processes, &o->recorded))
-            return false;
-        if (!check_program_status(o))
-            return false;
-    } else if (!compare_traces_add_all(&o->c, (const char *const *)o->operand,
-                                       (size_t)o->operands, sorted)) {
-        return false;
-    }
-    return compare_traces_set_modes(&o->c);
+    return compare_traces_gather(&o->c, &o->files, folder, sorted,
+                                 &o->recorded);
 }
 
 static int write_reports(struct request *o, int status) {
@@ -540,9 +447,10 @@ static int write_reports(struct request *o, int status) {
             return TOOL_FAILED;
     }
     fflush(out);
-    if ((o->json != NULL && !compare_json(c, o->json)) ||
-        (o->csv != NULL && !compare_csv(c, o->csv)) ||
-        (o->html != NULL && !compare_page_write(c, o->html)))
+    const struct compare_files *f = &o->files;
+    if ((f->json != NULL && !compare_json(c, f->json)) ||
+        (f->csv != NULL && !compare_csv(c, f->csv)) ||
+        (f->html != NULL && !compare_page_write(c, f->html)))
         return TOOL_FAILED;
     int judged = o->has_budget ? compare_budget_judge(&o->budget, c,
                                                       o->budget_strict, out)
@@ -556,13 +464,15 @@ static int traces_status(const struct comparison *c) {
 }
 
 static int run_gate(struct request *o) {
-    const struct compare_gate gate = {
-        .save = o->save,
-        .against = o->against,
-        .tolerance = o->tolerance,
-        .trace = o->is_command || o->operands != 1 ? NULL : o->operand[0]};
+    const struct compare_gate gate = {.save = o->save,
+                                      .against = o->against,
+                                      .tolerance = o->tolerance,
+                                      .trace = o->files.is_command ||
+                                                       o->files.operands != 1
+                                                   ? NULL
+                                                   : o->files.operand[0]};
     if (!compare_gate_check(&gate) ||
-        (o->is_command && !tool_temp_folder_make(&o->folder)) ||
+        (o->files.is_command && !tool_temp_folder_make(&o->folder)) ||
         !gather_traces(o, o->folder.path, NULL))
         return TOOL_FAILED;
     return compare_gate(&o->c, &gate, text_out(o));
@@ -571,10 +481,10 @@ static int run_gate(struct request *o) {
 /* Decides whether the program is run under the contestants, too. */
 static void plan_program(struct request *o) {
     int status = o->recorded.status;
-    if (!o->is_command || o->no_run_program)
+    if (!o->files.is_command || o->no_run_program)
         return;
     o->program = (struct compare_command){
-        .words = o->operand,
+        .words = o->files.operand,
         .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
         .recorded_ns = o->recorded.wall_ns};
     o->rounds.program = &o->program;
@@ -626,7 +536,8 @@ static int merge_plans(struct request *o) {
     double margin = o->c.margin;
     const char *command = o->c.command;
     o->c.command = NULL;
-    if (!compare_plan_merge(&o->c, o->operand, o->operands, &missing))
+    if (!compare_plan_merge(&o->c, o->files.operand, (int)o->files.operands,
+                            &missing))
         return TOOL_FAILED;
     free((char *)(uintptr_t)command);
     if (o->has_margin)
@@ -654,14 +565,14 @@ static int run_request(int argc, char **argv, bool is_gate_command) {
     o.no_run_program = o.no_run_program || is_gate_command;
     tool_stop_catch();
     if (o.job != NULL)
-        return compare_plan_run_job(o.operand[0], o.job);
+        return compare_plan_run_job(o.files.operand[0], o.job);
     bool counts = o.save != NULL || o.against != NULL;
-    if (!o.merge && !counts && !choose_contestants(&o))
+    if (!o.files.is_merge && !counts && !choose_contestants(&o))
         return TOOL_USAGE;
     if (o.run_program && !compare_program_can_repeat())
         return tool_usage_error("--run-program: standard input cannot be read "
                                 "again; redirect it from a file");
-    status = o.merge          ? merge_plans(&o)
+    status = o.files.is_merge ? merge_plans(&o)
              : counts         ? run_gate(&o)
              : o.plan != NULL ? make_plan(&o)
                               : run_comparison(&o);

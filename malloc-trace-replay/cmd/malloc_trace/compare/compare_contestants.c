@@ -320,6 +320,10 @@ bool compare_contestants_add(struct compare_contestants *all,
            set_variables(c, *rest == ',' ? rest + 1 : rest);
 }
 
+bool compare_contestants_take(void *ctx, const char *text) {
+    return compare_contestants_add(ctx, text);
+}
+
 bool compare_contestants_add_known(struct compare_contestants *all) {
     char path[PATH_MAX];
     const char *name;

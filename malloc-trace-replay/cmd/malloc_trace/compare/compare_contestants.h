@@ -42,6 +42,8 @@ struct compare_contestants {
  * contestant with a `why`. false: TEXT is wrong, a message was printed.
  */
 bool compare_contestants_add(struct compare_contestants *all, const char *text);
+/* Adds the value of an option -a to CTX, the contestants. */
+bool compare_contestants_take(void *ctx, const char *text);
 
 /* Adds the C library, this project's library, and every known allocator that is
    installed. false: out of memory, a message was printed. */

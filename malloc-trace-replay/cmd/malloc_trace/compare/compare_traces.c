@@ -31,6 +31,52 @@
 #include <time.h>
 #include <unistd.h>
 
+/* --- Command lines -------------------------------------------------------- */
+
+const char *const compare_clock_name[] = {"real", "recorded", NULL};
+
+enum { RESULTS = 4 };
+
+/* Stores the names of the results in RESULT, and returns their number. */
+static int results_of(const struct compare_files *f,
+                      const char *result[RESULTS]) {
+    const char *const all[RESULTS] = {f->json, f->csv, f->html, f->other};
+    int n = 0;
+    for (int i = 0; i < RESULTS; i++)
+        if (all[i] != NULL)
+            result[n++] = all[i];
+    return n;
+}
+
+bool compare_files_take(struct compare_files *f, const struct tool_opts *o) {
+    const char *result[RESULTS];
+    f->operand = o->operand;
+    f->operands = (size_t)o->operand_count;
+    f->operand[f->operands] = NULL;
+    if (f->operands == 0) {
+        (void)tool_usage_error("no FILE and no COMMAND given");
+        return false;
+    }
+    bool has_traces = !f->is_command && !f->is_merge;
+    for (size_t i = 0; has_traces && i < f->operands; i++)
+        if (strcmp(f->operand[i], "-") == 0) {
+            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
+                                   "again for every run");
+            return false;
+        }
+    return !tool_files_collide(result, results_of(f, result),
+                               (const char *const *)f->operand,
+                               has_traces ? o->operand_count : 0);
+}
+
+bool compare_files_take_stdout(const struct compare_files *f) {
+    const char *result[RESULTS];
+    bool taken = false;
+    for (int i = results_of(f, result); i-- > 0;)
+        taken |= tool_file_is_stdout(result[i]);
+    return taken;
+}
+
 /* --- One trace ------------------------------------------------------------ */
 
 /* Reads T, for its numbers of operations and threads, and its times. */
@@ -132,16 +178,6 @@ static bool add_sorted(struct comparison *c, const char *name,
     snprintf(path, sizeof(path), "%s/%zu.trace.lz4", real_folder, c->traces);
     return comparison_add_trace(c, path, name) &&
            sort_trace(c, &c->trace[c->traces - 1], name, path);
-}
-
-bool compare_traces_can_repeat(char *const *operand, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(operand[i], "-") == 0) {
-            (void)tool_usage_error("FILE \"-\": standard input cannot be read "
-                                   "again for every run");
-            return false;
-        }
-    return true;
 }
 
 bool compare_traces_add(struct comparison *c, const char *name,
@@ -377,49 +413,85 @@ static bool run_recorder(char **command, const char *folder, int out,
     return good;
 }
 
-/* Says that the program has ALLOCATOR (NULL: none) now, if that is not what the
-   others are compared with. */
-static void note_linked(const struct comparison *c, const char *allocator,
-                        const char *command) {
+/* Says that the program has another allocator now than the others are compared
+   with. */
+static void note_linked(const struct comparison *c,
+                        const struct record_facts *facts) {
+    const char *allocator = facts->allocator;
     if (allocator == NULL || tool_is_quiet() || c->contestants.count < 2 ||
         strcmp(c->contestants.list[c->baseline].name, allocator) == 0)
         return;
     fprintf(stderr,
             "%s: %s is linked with %s: --baseline=%s compares the others with "
             "what it has now\n",
-            tool_name(), tool_text_shown(command), allocator, allocator);
+            tool_name(), tool_text_shown(facts->command), allocator, allocator);
 }
 
-bool compare_recorded_has_failed(const struct compare_recorded *r, char *how,
-                                 size_t size) {
-    struct tool_child_end end = {.status = r->status};
+/* Sets the mode of call sites for `record`. */
+static bool set_sites(const struct compare_files *f,
+                      const struct record_facts *facts) {
+    const char *mode = f->sites != NULL ? f->sites : facts->sites;
+    if (!f->needs_sites ||
+        setenv("TCMALLOC_TRACE_SITES", mode, f->sites != NULL) == 0)
+        return true;
+    tool_error("out of memory");
+    return false;
+}
+
+/* Tells whether the command did what is wanted of it: its status does not
+   become that of this program. */
+static bool check_end(const struct compare_files *f,
+                      const struct compare_recorded *r,
+                      const struct tool_child_end *end) {
+    char how[120];
     if (r->ended_by_user ||
         (WIFEXITED(r->status) && WEXITSTATUS(r->status) == 0))
-        return false;
-    tool_child_end_text(&end, how, size);
-    return true;
+        return true;
+    tool_child_end_text(end, how, sizeof(how));
+    if (f->must_succeed)
+        tool_error("%s: %s; a gate needs a program that succeeds",
+                   f->operand[0], how);
+    else
+        tool_warn("%s: %s; what it did until then is replayed", f->operand[0],
+                  how);
+    return !f->must_succeed;
 }
 
-bool compare_traces_record(struct comparison *c, char **command,
-                           const char *folder, const char *sorted, int out,
-                           bool all_processes, struct compare_recorded *r) {
+static bool record_command(struct comparison *c, const struct compare_files *f,
+                           const char *folder, const char *sorted,
+                           struct compare_recorded *r) {
     struct tool_child_end end;
     struct open_recordings all = {0};
-    note_linked(c, record_program_facts(command[0]).allocator, command[0]);
-    record_program_note(command[0]);
-    if (!run_recorder(command, folder, out, &end))
+    const char *command = f->operand[0];
+    struct record_facts facts = record_program_facts(command);
+    note_linked(c, &facts);
+    record_program_note(&facts);
+    if (!set_sites(f, &facts) ||
+        !run_recorder(
+            f->operand, folder,
+            compare_files_take_stdout(f) ? STDERR_FILENO : STDOUT_FILENO, &end))
         return false;
     *r = (struct compare_recorded){.status = end.status,
                                    .wall_ns = end.wall_ns,
                                    .ended_by_user =
                                        tcm_load_relaxed(&end_signal) != 0};
-    bool good = open_recordings_find(&all, folder, command[0]);
+    bool good = open_recordings_find(&all, folder, command);
     if (good &&
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
-        tool_error("%s left no trace to replay", command[0]);
+        tool_error("%s left no trace to replay", command);
         good = false;
     }
-    good = good && add_recordings(c, &all, sorted, all_processes);
+    good = good && add_recordings(c, &all, sorted, f->all_processes);
     open_recordings_free(&all);
-    return good;
+    return good && check_end(f, r, &end);
+}
+
+bool compare_traces_gather(struct comparison *c, const struct compare_files *f,
+                           const char *folder, const char *sorted,
+                           struct compare_recorded *r) {
+    bool good = f->is_command
+                    ? record_command(c, f, folder, sorted, r)
+                    : compare_traces_add_all(c, (const char *const *)f->operand,
+                                             f->operands, sorted);
+    return good && compare_traces_set_modes(c);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The traces of a comparison: recorded from a command, sorted where they are
- * raw, and checked.
+ * raw, and checked; and what the command lines of compare, tune and memory have
+ * alike.
  *
  * Threads: one.
  */
@@ -9,10 +10,75 @@
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_TRACES_H
 
 #include "cmd/malloc_trace/compare/compare_model.h"
+#include "common/opts.h"
 
-/* Tells whether each of COUNT operands can be read for every run: standard
-   input cannot. false: a message was printed, for TOOL_USAGE. */
-bool compare_traces_can_repeat(char *const *operand, size_t count);
+/* --- Command lines -------------------------------------------------------- */
+
+/* Operands, and files of results. */
+struct compare_files {
+    bool is_command; /* the operands are a COMMAND */
+    bool is_merge;   /* they are folders of plans; else traces */
+    char **operand;  /* NULL behind the last one */
+    size_t operands;
+    const char *json, *html, *csv, *other; /* NULL: not written */
+    /* For a COMMAND */
+    bool all_processes;
+    bool must_succeed; /* else a failure is a warning */
+    bool needs_sites;
+    const char *sites; /* mode of `record`; NULL: one that suits the program,
+                          unless the environment has one */
+};
+
+/* Rows of a table of options: of replay, for the comparison *C. */
+#define COMPARE_REPLAY_OPTIONS(c)                                              \
+    {.name = "touch",                                                          \
+     .rare = true,                                                             \
+     .value = "WHAT",                                                          \
+     .help = "passed to replay",                                               \
+     .text = &(c)->touch},                                                     \
+    {                                                                          \
+        .name = "clock", .rare = true, .value = "CLOCK",                       \
+        .help = "time that allocators see: recorded, that of the recorded "    \
+                "run, or real, that of the replay. Default: recorded for "     \
+                "traces with times",                                           \
+        .text = &(c)->clock, .words = compare_clock_name                       \
+    }
+extern const char *const compare_clock_name[];
+
+/* Rows of --all-processes, and of --no-check, which sets *SKIPS_CHECK. */
+#define COMPARE_SEARCH_OPTIONS(files, skips_check)                             \
+    {.name = "all-processes",                                                  \
+     .rare = true,                                                             \
+     .help = "take the traces of all processes of COMMAND with at least a "    \
+             "twentieth of the calls of the largest, not of the largest "      \
+             "alone",                                                          \
+     .flag = &(files)->all_processes},                                         \
+    {                                                                          \
+        .name = "no-check", .rare = true,                                      \
+        .help = "do not check first that the allocators handle blocks "        \
+                "correctly",                                                   \
+        .flag = (skips_check)                                                  \
+    }
+
+/* Rows of the results. */
+#define COMPARE_RESULT_OPTIONS(files)                                          \
+    {.name = "json",                                                           \
+     .value = "FILE",                                                          \
+     .help = "write everything as JSON (-: to standard output in place of "    \
+             "the text)",                                                      \
+     .text = &(files)->json},                                                  \
+    {                                                                          \
+        .name = "html", .value = "FILE", .help = "write everything as a page", \
+        .text = &(files)->html                                                 \
+    }
+
+/* Takes the operands of O, and checks all names. false: a message was printed,
+   for TOOL_USAGE. */
+bool compare_files_take(struct compare_files *f, const struct tool_opts *o);
+/* Tells whether a result goes to standard output, in place of the text. */
+bool compare_files_take_stdout(const struct compare_files *f);
+
+/* --- Traces --------------------------------------------------------------- */
 
 /* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
    each run reads the sorted form. SORTED NULL: the trace is taken as it is and
@@ -33,23 +99,19 @@ struct compare_recorded {
     bool ended_by_user; /* by a signal that this process got */
 };
 
-/* Tells whether the command failed by itself. How it ended goes to HOW, of SIZE
-   bytes, then. */
-bool compare_recorded_has_failed(const struct compare_recorded *r, char *how,
-                                 size_t size);
-
 /*
- * Records COMMAND, which has this process's descriptors, but OUT for standard
- * output. Adds the trace of the process with the most events, or with
- * ALL_PROCESSES those of all that have at least a twentieth of its events; a
- * warning names the others. FOLDER gets the recordings; SORTED: as of
- * compare_traces_add. SIGINT and SIGTERM end COMMAND alone: SIGINT first, where
- * the terminal has not sent it to all, and SIGTERM after a while. false: a
- * message was printed.
+ * Adds the traces that F names, and sets their modes. A COMMAND is recorded
+ * into FOLDER, with this process's descriptors, but standard error for standard
+ * output where that gets a result. Of its processes the one with the most
+ * events is taken, or all that have at least a twentieth of its events; a
+ * warning names the others. SIGINT and SIGTERM end COMMAND alone: SIGINT first,
+ * where the terminal has not sent it to all, and SIGTERM after a while. R gets
+ * how it ended. SORTED: as of compare_traces_add. false: a message was printed,
+ * or a stop was requested.
  */
-bool compare_traces_record(struct comparison *c, char **command,
-                           const char *folder, const char *sorted, int out,
-                           bool all_processes, struct compare_recorded *r);
+bool compare_traces_gather(struct comparison *c, const struct compare_files *f,
+                           const char *folder, const char *sorted,
+                           struct compare_recorded *r);
 
 /* Sets the mode in which each trace is replayed, and whether recorded time
    passes there. false: a message was printed, or a stop was requested. */

@@ -41,18 +41,12 @@ struct memory_request {
     struct tool_opt_list ats;
     unsigned by, moment, to;
     bool all, has_file;
-    const char *sites, *file, *json, *html;
-    char **operand;
-    int operands;
-    bool is_command;
+    struct compare_files files;
+    const char *file; /* of --to */
     struct tool_temp_folder folder;
 };
 
 /* --- The command line ----------------------------------------------------- */
-
-static bool take_allocator(void *ctx, const char *value) {
-    return compare_contestants_add(ctx, value);
-}
 
 static const char *const moment_name[] = {"peak", "waste", "at",
                                           "mark", "end",   NULL};
@@ -62,14 +56,13 @@ static const char *const to_name[] = {"none", "csv", "folded", NULL};
 enum { OPTIONS = 24 };
 
 static void add_options(struct memory_request *o, struct tool_opt *opts) {
-    static const char *const clocks[] = {"real", "recorded", NULL};
     static const char *const threads[] = {"none", "switch", "real", NULL};
     const struct tool_opt rows[] = {
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
          .help = "an allocator, as in compare (repeatable). Default: glibc and "
                  "this project's library",
-         .take = take_allocator,
+         .take = compare_contestants_take,
          .ctx = &o->base.contestants},
         {.name = "all",
          .help = "all known allocators that are installed",
@@ -105,7 +98,7 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
          .value = "MODE",
          .help = "for COMMAND: record call sites in this MODE of record "
                  "(lang:64 for Python, Perl and Ruby, else stack:64)",
-         .text = &o->sites},
+         .text = &o->files.sites},
         {.name = "to",
          .value = "FORMAT",
          .help = "write csv, or folded: free bytes by the stacks of the blocks "
@@ -118,16 +111,7 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
                  "text)",
          .text = &o->file,
          .given = &o->has_file},
-        {.name = "json",
-         .value = "FILE",
-         .help = "write everything as JSON (-: to standard output in place of "
-                 "the text)",
-         .text = &o->json},
-        {.name = "html",
-         .value = "FILE",
-         .help = "write a page for a browser: areas over time, a map of the "
-                 "address space, tables (-: as with --json)",
-         .text = &o->html},
+        COMPARE_RESULT_OPTIONS(&o->files),
         {.name = "threads",
          .rare = true,
          .value = "MODE",
@@ -135,33 +119,8 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
                  "none",
          .text = &o->base.threads,
          .words = threads},
-        {.name = "clock",
-         .rare = true,
-         .value = "CLOCK",
-         .help = "real: replays without the recorded clock, which is the "
-                 "default for traces with times",
-         .text = &o->base.clock,
-         .words = clocks},
-        {.name = "touch",
-         .rare = true,
-         .value = "WHAT",
-         .help = "passed to replay",
-         .text = &o->base.touch},
-        {.name = "skip",
-         .rare = true,
-         .value = "REGEX",
-         .help = "do not name functions, files or modules that match, but "
-                 "their callers (repeatable)",
-         .list = &o->in.skips},
-        {.name = "no-skip",
-         .rare = true,
-         .help = "name the innermost frame, also of a library",
-         .flag = &o->in.skip.off},
-        {.name = "modules",
-         .rare = true,
-         .value = "DIR",
-         .help = "also look in DIR for programs and libraries",
-         .text = &o->in.modules},
+        COMPARE_REPLAY_OPTIONS(&o->base),
+        REPORT_NAME_OPTIONS(&o->in, true),
     };
     TCM_ASSERT(TCM_ARRAY_SIZE(rows) < OPTIONS);
     memcpy(opts, rows, sizeof(rows));
@@ -182,39 +141,14 @@ static bool take_times(struct memory_request *o) {
     return true;
 }
 
-static bool check_outputs(const struct memory_request *o) {
-    const char *outs[3], *const none[] = {"-"};
-    int n = 0;
-    if (o->json != NULL)
-        outs[n++] = o->json;
-    if (o->html != NULL)
-        outs[n++] = o->html;
-    if (o->to != TO_NOTHING)
-        outs[n++] = o->file;
-    return n == 0 ||
-           !tool_files_collide(
-               outs, n, o->is_command ? none : (const char *const *)o->operand,
-               o->is_command ? 0 : o->operands);
-}
-
-/* True if a file goes to standard output, in place of the text. */
-static bool stdout_is_taken(const struct memory_request *o) {
-    return (o->json != NULL && tool_file_is_stdout(o->json)) ||
-           (o->html != NULL && tool_file_is_stdout(o->html)) ||
-           (o->to != TO_NOTHING && tool_file_is_stdout(o->file));
-}
-
 static bool is_usable(struct memory_request *o) {
-    if (o->operands == 0) {
-        (void)tool_usage_error("no TRACE and no COMMAND given");
+    const struct compare_files *f = &o->files;
+    if (!f->is_command && f->operands > 1) {
+        (void)tool_usage_error("%zu traces given: one is explained at a time",
+                               f->operands);
         return false;
     }
-    if (!o->is_command && o->operands > 1) {
-        (void)tool_usage_error("%d traces given: one is explained at a time",
-                               o->operands);
-        return false;
-    }
-    if (!o->is_command && o->sites != NULL) {
+    if (!f->is_command && f->sites != NULL) {
         (void)tool_usage_error("--sites needs a COMMAND");
         return false;
     }
@@ -227,12 +161,8 @@ static bool is_usable(struct memory_request *o) {
                                "-a");
         return false;
     }
-    if (!o->is_command &&
-        !compare_traces_can_repeat(o->operand, (size_t)o->operands))
-        return false;
-    if (o->file == NULL)
-        o->file = "-";
-    return take_times(o) && check_outputs(o);
+    o->files.needs_sites = true;
+    return take_times(o);
 }
 
 /* false: exit with *STATUS. */
@@ -240,7 +170,7 @@ static bool parse_request(struct memory_request *o, int argc, char **argv,
                           int *status) {
     struct tool_opt opts[OPTIONS] = {{0}};
     struct tool_opts options;
-    o->is_command = tool_opts_has_dashes(argc, argv);
+    o->files.is_command = tool_opts_has_dashes(argc, argv);
     o->report.top = 10;
     o->moment = 1; /* waste */
     o->ats = (struct tool_opt_list){.at = o->at, .room = MEMORY_WISHES / 2};
@@ -256,18 +186,18 @@ static bool parse_request(struct memory_request *o, int argc, char **argv,
         .quiet = "no text and no progress, only warnings and errors",
         .notes = "Exit status: 0; 1 error; 2 usage; 3 the trace is "
                  "incomplete, or the work was interrupted.",
-        .stop_at_operand = o->is_command};
+        .stop_at_operand = o->files.is_command};
     if (!tool_opts_parse(&options, &command, argc, argv)) {
         *status = options.status;
         return false;
     }
-    o->operand = options.operand;
-    o->operands = options.operand_count;
     *status = TOOL_USAGE;
-    if (!is_usable(o))
+    if (o->file == NULL)
+        o->file = "-";
+    if (o->to != TO_NOTHING)
+        o->files.other = o->file;
+    if (!compare_files_take(&o->files, &options) || !is_usable(o))
         return false;
-    if (o->is_command)
-        o->operand[o->operands] = NULL;
     options.operand_count = 0; /* those are the comparison's */
     *status = report_input_take(&o->in, &options);
     return *status == TOOL_OK;
@@ -284,37 +214,12 @@ static bool choose_allocators(struct memory_request *o) {
             compare_contestants_add(all, TCM_ALLOCATOR_NAME));
 }
 
-/* A command that failed is warned of: its status does not become this
-   program's. */
-static bool record_command(struct memory_request *o) {
-    struct compare_recorded recorded;
-    char how[120];
-    const char *sites =
-        o->sites != NULL ? o->sites : record_program_facts(o->operand[0]).sites;
-    if (setenv("TCMALLOC_TRACE_SITES", sites, o->sites != NULL) != 0) {
-        tool_error("out of memory");
-        return false;
-    }
-    if (!compare_traces_record(
-            &o->base, o->operand, o->folder.path, o->folder.path,
-            stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO, false,
-            &recorded))
-        return false;
-    if (compare_recorded_has_failed(&recorded, how, sizeof(how)))
-        tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
-                  how);
-    return true;
-}
-
 static bool gather_trace(struct memory_request *o) {
     struct comparison *c = &o->base;
-    if (!tool_temp_folder_make(&o->folder))
-        return false;
-    if (!(o->is_command
-              ? record_command(o)
-              : compare_traces_add_all(c, (const char *const *)o->operand, 1,
-                                       o->folder.path)) ||
-        !compare_traces_set_modes(c) ||
+    struct compare_recorded recorded;
+    if (!tool_temp_folder_make(&o->folder) ||
+        !compare_traces_gather(c, &o->files, o->folder.path, o->folder.path,
+                               &recorded) ||
         !memory_trace_read(&o->trace, c->trace[0].path))
         return false;
     for (size_t i = 0; i < o->ats.count; i++)
@@ -518,12 +423,13 @@ static bool write_reports(struct memory_request *o) {
         tool_error("no allocator has figures");
         return false;
     }
-    if (!tool_is_quiet() && !stdout_is_taken(o))
-        memory_print(m, o->is_command ? stderr : stdout);
+    const struct compare_files *f = &o->files;
+    if (!tool_is_quiet() && !compare_files_take_stdout(f))
+        memory_print(m, f->is_command ? stderr : stdout);
     return (o->to != TO_CSV || memory_print_csv(m, o->file)) &&
            (o->to != TO_FOLDED || write_folded(o)) &&
-           (o->json == NULL || memory_print_json(m, o->json)) &&
-           (o->html == NULL || memory_page(m, o->html));
+           (f->json == NULL || memory_print_json(m, f->json)) &&
+           (f->html == NULL || memory_page(m, f->html));
 }
 
 static int explain_memory(struct memory_request *o) {

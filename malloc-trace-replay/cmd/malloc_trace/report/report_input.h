@@ -41,12 +41,16 @@ struct report_input {
      .help = "leave out leaks that FILE suppresses, in LeakSanitizer's "       \
              "format (repeatable)",                                            \
      .list = &(in)->files},                                                    \
-        {.name = "skip",                                                       \
-         .rare = is_rare,                                                      \
-         .value = "REGEX",                                                     \
-         .help = "do not name functions, files or modules that match, but "    \
-                 "their callers (repeatable)",                                 \
-         .list = &(in)->skips},                                                \
+        REPORT_NAME_OPTIONS(in, is_rare)
+
+/* Those of them that change which names rows have. */
+#define REPORT_NAME_OPTIONS(in, is_rare)                                       \
+    {.name = "skip",                                                           \
+     .rare = is_rare,                                                          \
+     .value = "REGEX",                                                         \
+     .help = "do not name functions, files or modules that match, but "        \
+             "their callers (repeatable)",                                     \
+     .list = &(in)->skips},                                                    \
         {.name = "no-skip",                                                    \
          .rare = true,                                                         \
          .help = "name the innermost frame, also of a library",                \

@@ -34,15 +34,13 @@ struct tune_request {
     struct tune_search *search;
     struct tune_outcome outcome;
     unsigned goal;
-    const char *baseline, *json, *html;
+    struct compare_files files;
+    const char *baseline;
     const char *held[16];
     struct tool_opt_list holds;
     uint64_t budget;
     double minutes, margin;
-    bool has_goal, has_loss, run_program, all_processes, no_check;
-    bool is_command;
-    char **operand;
-    int operands;
+    bool has_goal, has_loss, run_program, no_check;
     struct tool_temp_folder folder, held_folder;
     struct compare_recorded recorded;
     char *command;
@@ -54,15 +52,10 @@ struct tune_request {
 
 /* --- The command line ----------------------------------------------------- */
 
-static bool take_allocator(void *ctx, const char *value) {
-    return compare_contestants_add(ctx, value);
-}
-
 /* Options, and the empty row behind them. */
 enum { OPTIONS = 24 };
 
 static void add_options(struct tune_request *o, struct tool_opt *opts) {
-    static const char *const clocks[] = {"real", "recorded", NULL};
     const struct tool_opt rows[] = {
         {.name = "goal",
          .value = "WHAT",
@@ -76,7 +69,7 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
          .help = "an allocator to search, as in compare. Default: all that "
                  "are installed",
-         .take = take_allocator,
+         .take = compare_contestants_take,
          .ctx = &o->runs.base.contestants},
         {.name = "default",
          .value = "NAME",
@@ -135,37 +128,9 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
          .value = "N",
          .help = "begin random choices with N (1)",
          .count = &o->runs.seed},
-        {.name = "touch",
-         .rare = true,
-         .value = "WHAT",
-         .help = "passed to replay",
-         .text = &o->runs.base.touch},
-        {.name = "clock",
-         .rare = true,
-         .value = "CLOCK",
-         .help = "real: replays without the recorded clock, which is the "
-                 "default for traces with times",
-         .text = &o->runs.base.clock,
-         .words = clocks},
-        {.name = "all-processes",
-         .rare = true,
-         .help = "search for all processes of COMMAND with at least a "
-                 "twentieth of the calls of the largest",
-         .flag = &o->all_processes},
-        {.name = "no-check",
-         .rare = true,
-         .help = "do not check first that the allocators handle blocks "
-                 "correctly",
-         .flag = &o->no_check},
-        {.name = "json",
-         .value = "FILE",
-         .help = "write everything as JSON (-: to standard output in place of "
-                 "the text)",
-         .text = &o->json},
-        {.name = "html",
-         .value = "FILE",
-         .help = "write everything as a page",
-         .text = &o->html},
+        COMPARE_REPLAY_OPTIONS(&o->runs.base),
+        COMPARE_SEARCH_OPTIONS(&o->files, &o->no_check),
+        COMPARE_RESULT_OPTIONS(&o->files),
     };
     TCM_ASSERT(TCM_ARRAY_SIZE(rows) < OPTIONS);
     memcpy(opts, rows, sizeof(rows));
@@ -173,10 +138,6 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
 
 static bool is_usable(struct tune_request *o) {
     bool has_price = o->runs.gb_month > 0 || o->runs.cpu_hour > 0;
-    if (o->operands == 0) {
-        (void)tool_usage_error("no FILE and no COMMAND given");
-        return false;
-    }
     if (!o->has_goal)
         o->goal = has_price ? TUNE_COST : TUNE_MEMORY;
     o->runs.goal = (enum tune_goal)o->goal;
@@ -185,32 +146,18 @@ static bool is_usable(struct tune_request *o) {
                                "--price-cpu-hour");
         return false;
     }
-    if (o->is_command && o->runs.file != NULL) {
+    if (o->files.is_command && o->runs.file != NULL) {
         (void)tool_usage_error("--resume needs FILEs: record COMMAND first "
                                "(malloc-trace record)");
         return false;
     }
-    if (!o->is_command && (o->run_program || o->all_processes)) {
+    if (!o->files.is_command && (o->run_program || o->files.all_processes)) {
         (void)tool_usage_error("%s needs a COMMAND", o->run_program
                                                          ? "--run-program"
                                                          : "--all-processes");
         return false;
     }
-    if (!o->is_command &&
-        !compare_traces_can_repeat(o->operand, (size_t)o->operands))
-        return false;
-    const char *outs[3], *const none[] = {"-"};
-    int n = 0;
-    if (o->json != NULL)
-        outs[n++] = o->json;
-    if (o->html != NULL)
-        outs[n++] = o->html;
-    if (o->runs.file != NULL)
-        outs[n++] = o->runs.file;
-    return n == 0 ||
-           !tool_files_collide(
-               outs, n, o->is_command ? none : (const char *const *)o->operand,
-               o->is_command ? 0 : o->operands);
+    return true;
 }
 
 /* false: exit with *STATUS. */
@@ -218,7 +165,7 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
                           int *status) {
     struct tool_opt opts[OPTIONS] = {{0}};
     struct tool_opts options;
-    o->is_command = tool_opts_has_dashes(argc, argv);
+    o->files.is_command = tool_opts_has_dashes(argc, argv);
     o->command = tool_shell_command_line("malloc-trace", argc, argv);
     o->runs.seed = 1;
     o->runs.most_loss = 0.1;
@@ -239,19 +186,14 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
         .notes = "Ctrl-C ends the search with the best so far.\n"
                  "Exit status: 0; 1 error; 2 usage; 3 a trace is incomplete, "
                  "or the search was interrupted.",
-        .stop_at_operand = o->is_command};
+        .stop_at_operand = o->files.is_command};
     if (!tool_opts_parse(&options, &command, argc, argv)) {
         *status = options.status;
         return false;
     }
-    o->operand = options.operand;
-    o->operands = options.operand_count;
     *status = TOOL_USAGE;
-    if (!is_usable(o))
-        return false;
-    if (o->is_command)
-        o->operand[o->operands] = NULL;
-    return true;
+    o->files.other = o->runs.file;
+    return compare_files_take(&o->files, &options) && is_usable(o);
 }
 
 /* --- The space ------------------------------------------------------------ */
@@ -330,31 +272,11 @@ static bool check_allocators(struct tune_request *o) {
 
 /* --- Traces --------------------------------------------------------------- */
 
-/* A command that failed is warned of: its status does not become this
-   program's. */
-static bool record_command(struct tune_request *o) {
-    char how[120];
-    int out = o->json != NULL && tool_file_is_stdout(o->json) ? STDERR_FILENO
-                                                              : STDOUT_FILENO;
-    if (!compare_traces_record(&o->runs.base, o->operand, o->folder.path,
-                               o->folder.path, out, o->all_processes,
-                               &o->recorded))
-        return false;
-    if (compare_recorded_has_failed(&o->recorded, how, sizeof(how)))
-        tool_warn("%s: %s; what it did until then is replayed", o->operand[0],
-                  how);
-    return true;
-}
-
 static bool gather_traces(struct tune_request *o) {
     struct comparison *c = &o->runs.base;
-    if (!tool_temp_folder_make(&o->folder))
-        return false;
-    if (!(o->is_command
-              ? record_command(o)
-              : compare_traces_add_all(c, (const char *const *)o->operand,
-                                       (size_t)o->operands, o->folder.path)) ||
-        !compare_traces_set_modes(c))
+    if (!tool_temp_folder_make(&o->folder) ||
+        !compare_traces_gather(c, &o->files, o->folder.path, o->folder.path,
+                               &o->recorded))
         return false;
     if (o->holds.count == 0)
         return true;
@@ -532,7 +454,7 @@ static bool judge(struct tune_request *o) {
         !tune_judge_holdout(out, &o->holdout))
         return false;
     const struct compare_command program = {
-        .words = o->operand,
+        .words = o->files.operand,
         .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
         .recorded_ns = o->recorded.wall_ns};
     if (!out->judged || !o->run_program || tool_stop_requested())
@@ -546,15 +468,15 @@ static bool judge(struct tune_request *o) {
 }
 
 static bool write_reports(struct tune_request *o) {
-    bool taken = (o->json != NULL && tool_file_is_stdout(o->json)) ||
-                 (o->html != NULL && tool_file_is_stdout(o->html));
-    FILE *out = o->is_command || taken ? stderr : stdout;
+    const struct compare_files *f = &o->files;
+    bool taken = f->is_command || compare_files_take_stdout(f);
+    FILE *out = taken ? stderr : stdout;
     o->outcome.elapsed_ns = tcm_clock_ns() - o->start_ns;
     if (!tool_is_quiet())
         tune_print(&o->outcome, out);
     fflush(out);
-    return (o->json == NULL || tune_json(&o->outcome, o->json)) &&
-           (o->html == NULL || tune_page(&o->outcome, o->html, o->command));
+    return (f->json == NULL || tune_json(&o->outcome, f->json)) &&
+           (f->html == NULL || tune_page(&o->outcome, f->html, o->command));
 }
 
 static int tune(struct tune_request *o) {
