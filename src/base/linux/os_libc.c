@@ -44,19 +44,6 @@ static unsigned find_functions(const struct tcm_elf_symbols *s) {
     return found;
 }
 
-static int visit_library(struct dl_phdr_info *info, size_t size, void *arg) {
-    const char *name = strrchr(info->dlpi_name, '/');
-    struct tcm_elf_symbols s;
-    (void)size;
-    (void)arg;
-    if (name != NULL &&
-        (strcmp(name, "/libc.so.6") == 0 ||
-         strcmp(name, "/libpthread.so.0") == 0) &&
-        tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum))
-        (void)find_functions(&s);
-    return 0;
-}
-
 /* Finds the symbols of the module that has ADDRESS: that of a function which no
    library interposes. */
 static bool symbols_of(uintptr_t address, struct tcm_elf_symbols *s) {
@@ -95,12 +82,9 @@ static void find_next(const char *name, void *found) {
 void tcm_libc_find_by_loader(void) {
     if (TCM_NEWER_LIBC)
         tcm_libc.thread_count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-    /* Where the C library is another one, or a sanitizer is in front of it,
-       theirs are the next functions. */
+    /* The program, and libraries in front of this one, may interpose them. */
     find_next("pthread_create", &tcm_libc.create);
     find_next("pthread_join", &tcm_libc.join);
-    if (TCM_SYSCALL_RAW)
-        dl_iterate_phdr(visit_library, NULL);
     /* The program's first dlerror() must not report these look-ups. */
     (void)dlerror();
 }
