@@ -49,6 +49,10 @@ done
 
 # --- The scratch folder ------------------------------------------------------
 
+# For the loader, a blank or a colon ends a library's name.
+case ${TMPDIR:-/tmp} in
+*[[:space:]:]*) TMPDIR=/tmp ;;
+esac
 work=$(mktemp -d "${TMPDIR:-/tmp}/tcm-test.XXXXXX") || exit 99
 cleanup() { :; }
 trap 'cleanup; sed "s/^/# stderr: /" "$work/.stderr"; rm -rf "$work"' EXIT
@@ -57,7 +61,6 @@ cd "$work" || exit 99
 # Messages of the test itself, which tap_end checks.
 exec 2>"$work/.stderr"
 
-# For the loader, a blank or a colon ends a library's name.
 case $minimal in
 *[[:space:]:]*)
     ln -s "$top_builddir/.libs" "$work/.libs"
