@@ -44,6 +44,24 @@ draw_page() {
         --screenshot="$work/$1.$2.png"
 }
 
+# draw_both NAME: NAME.html, light and dark.
+draw_both() {
+    narrow_page "$1"
+    draw_page "$1" 0
+    draw_page "$1" 1
+    [ -s "$1.0.png" ] && [ -s "$1.1.png" ] && ! cmp -s "$1.0.png" "$1.1.png"
+    result "$1: is drawn in the light and in the dark" $?
+}
+
+# drive_page SCRIPT NAME: to the file "found", what SCRIPT (of Python) has found
+# when it used NAME.html.
+drive_page() {
+    "$python" "$1" --drive "$2.html" drive.html
+    browse drive.html --dump-dom
+    grep -o 'data-found="[^"]*"' "$out" | sed 's/&quot;/"/g; s/data-found="//
+        s/"$//' >found
+}
+
 # browsed_text: the text of the page that `browse URL --dump-dom` left, a line
 # for each element that has some.
 browsed_text() {

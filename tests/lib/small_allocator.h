@@ -119,4 +119,28 @@ static inline size_t small_product(size_t n, size_t size) {
     return __builtin_mul_overflow(n, size, &all) ? PTRDIFF_MAX : all;
 }
 
+/* Defines the rest of the family by malloc and free. */
+#define SMALL_DEFINE_OTHERS                                                    \
+    void *calloc(size_t n, size_t size) {                                      \
+        size_t all = small_product(n, size);                                   \
+        void *p = malloc(all);                                                 \
+        if (p != NULL)                                                         \
+            memset(p, 0, all);                                                 \
+        return p;                                                              \
+    }                                                                          \
+                                                                               \
+    void *realloc(void *p, size_t size) {                                      \
+        void *q = malloc(size);                                                \
+        if (p == NULL || q == NULL)                                            \
+            return q;                                                          \
+        size_t old = small_size(p);                                            \
+        memcpy(q, p, old < size ? old : size);                                 \
+        free(p);                                                               \
+        return q;                                                              \
+    }                                                                          \
+                                                                               \
+    size_t malloc_usable_size(void *p) {                                       \
+        return small_size(p);                                                  \
+    }
+
 #endif

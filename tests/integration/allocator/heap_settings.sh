@@ -80,20 +80,4 @@ for l in "$minimal" "$tracing"; do
     cmp -s "$work/out" "$work/same"
     is "$n: a fraction alone" $? 0
 done
-
-# A setuid program ignores all of it; linked, since it would not be preloaded.
-: "${CC:=cc}"
-if [ "$(id -u)" = 0 ] && have setpriv && $CC -o "$work/suid" -fno-builtin \
-    "$here/allocator/heap_settings.c" -I"$top_srcdir/src" -I"$top_srcdir/tests/lib" \
-    -Wl,--no-as-needed "$minimal" -Wl,-rpath,"$(dirname "$minimal")" -pthread \
-    2>"$work/err" && chmod 4755 "$work/suid" && chmod 755 "$work"; then
-    suid() {
-        TCMALLOC_HEAP_LIMIT_MB=300 setpriv --reuid "$1" --clear-groups \
-            "$work/suid" get tcmalloc.heap_limit_mb
-    }
-    is "linked program: limit of the heap" "$(suid 0)" 300
-    is "setuid program: none" "$(suid 65534)" 0
-else
-    skip "setuid program" "not root"
-fi
 tap_end

@@ -126,26 +126,6 @@ void free(void *p) {
 #define free(p) (void)(p)
 #endif
 
-void *calloc(size_t n, size_t size) {
-    size_t all = small_product(n, size);
-    void *p = malloc(all);
-    if (p != NULL)
-        memset(p, 0, all);
-    return p;
-}
-
-void *realloc(void *p, size_t size) {
-    void *q = malloc(size);
-    if (p == NULL || q == NULL)
-        return q;
-    size_t old = small_size(p);
-    memcpy(q, p, old < size ? old : size);
-    free(p);
-    return q;
-}
-
-size_t malloc_usable_size(void *p) {
-    return small_size(p);
-}
+SMALL_DEFINE_OTHERS
 #endif
 #endif

@@ -41,15 +41,6 @@ fails_with "in a folder that is not there" 1 "$malloc_trace" compare -q -n 1 \
 if [ -z "$browser" ]; then
     skip "in a browser" "$why_no_browser"
 else
-    for page in c m; do
-        narrow_page $page
-        for scheme in 0 1; do
-            draw_page $page $scheme
-            [ -s "$work/$page.$scheme.png" ]
-            result "$page: is drawn, scheme $scheme" $?
-        done
-        ! cmp -s "$work/$page.0.png" "$work/$page.1.png"
-        result "$page: differs in the dark" $?
-    done
+    for page in c m; do draw_both $page; done
 fi
 tap_end

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The settings of the environment: limits, overflow, the summary, what the
-# program sees of them, and that setuid programs ignore them.
+# program sees of them. Setuid programs: process/setuid.sh.
 . "$top_srcdir/tests/lib/harness.sh"
 need "$tracing" "$built/recorder/control_target" "$postprocess"
 need_python
@@ -111,24 +111,4 @@ is "samples, reason of the end, name of the program" \
     "$(cut -d' ' -f2- sampled)" "1 sort"
 at_least "samples: at least one" "$(cut -d' ' -f1 sampled)" 1
 diag <err
-
-# A setuid program ignores all of it; linked, since it would not be preloaded.
-: "${CC:=cc}"
-if [ "$(id -u)" = 0 ] && have setpriv && $CC -o suid \
-    "$here/process/process_target.c" "$tracing" -pthread \
-    -Wl,-rpath,"$(dirname "$tracing")" 2>err && chmod 4755 suid &&
-    chmod 755 "$work"; then
-    mkdir open
-    chmod 777 open
-    TCMALLOC_TRACE_OUTPUT=$work/open/t ./suid status 41
-    is "linked program: exit status" $? 41
-    is "linked program: is recorded" "$(ls open)" t
-    rm -f open/t
-    TCMALLOC_TRACE_OUTPUT=$work/open/t \
-        setpriv --reuid 65534 --clear-groups ./suid status 41
-    is "setuid program: exit status" $? 41
-    is "setuid program: is not recorded" "$(ls open)" ""
-else
-    skip "setuid program" "not root"
-fi
 tap_end

@@ -37,18 +37,8 @@ like "a name of any bytes is text" odd.html 'cache::insert_0&lt;/script&gt;'
 if [ -z "$browser" ]; then
     skip "in a browser" "$why_no_browser"
 else
-    for name in real terabyte scattered odd; do
-        narrow_page $name
-        draw_page $name 0
-        draw_page $name 1
-        [ -s $name.0.png ] && [ -s $name.1.png ] &&
-            ! cmp -s $name.0.png $name.1.png
-        result "$name: is drawn in the light and in the dark" $?
-    done
-    "$python" "$here/report/memory_page.py" --drive real.html drive.html
-    browse drive.html --dump-dom
-    grep -o 'data-found="[^"]*"' "$out" | sed 's/&quot;/"/g; s/data-found="//
-        s/"$//' >found
+    for name in real terabyte scattered odd; do draw_both $name; done
+    drive_page "$here/report/memory_page.py" real
     is "Enter shows the pages of a square" "$(cat found)" \
         '{"hidden":true,"pages":512,"says":true,"tip":true}'
 fi
