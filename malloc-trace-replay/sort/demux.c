@@ -467,10 +467,10 @@ static bool is_end_alone(const struct demux_thread *t) {
            demux_event_kind(&t->events[t->at]) == MTF_EVENT_THREAD_END;
 }
 
-/* Ends T's interval at TIME, or at the time after its segment if that is less.
-   A THREAD_END that is alone in its interval is estimated at lo: older
-   recorders wrote no time behind it, so its interval reaches to the next
-   barrier, and threads that ran one after another would overlap. */
+/* Ends T's interval at TIME, or at the time after its segment if that is
+   earlier. A THREAD_END alone in its interval is estimated at lo: older
+   recorders wrote no time after it, so its interval would reach to the next
+   barrier, and successive threads would overlap. */
 static void limit_interval(const struct demux *d, struct demux_thread *t,
                            uint64_t time) {
     t->hi = tcm_max_u64(tcm_min_u64(time, t->first->time_hi), t->lo);
@@ -481,12 +481,11 @@ static void limit_interval(const struct demux *d, struct demux_thread *t,
 }
 
 /*
- * The last interval of a segment ends no later than the first interval of the
- * next segment: at the first time in it, or at the time after it. The time
- * after its own segment may be much later, as the saver read the clock only
- * after it had looked at the buffer. Without this limit a later event of the
- * thread could have a lesser hi than its next event, and the sorter looks at
- * the next event alone.
+ * Limits the last interval of a segment to the end of the next segment's first
+ * interval: the first time in that, or the time after it. The time after its
+ * own segment may be much later, because the saver reads the clock after the
+ * buffer. Why: the sorter looks at a thread's next event alone, so no later
+ * event of the thread may have a smaller hi.
  */
 bool demux_tighten(const struct demux *d, struct demux_thread *t) {
     const struct demux_chunk *next = t->first->next;
@@ -569,11 +568,10 @@ bool demux_refill(struct demux *d, struct demux_thread *t) {
 /* --- Tokens in hand ------------------------------------------------------- */
 
 /*
- * `births` is an index of the tokens that events in hand make. demux_makes is
- * never called for a consistent trace, so nothing is indexed before the first
- * call. Each call indexes the segments that came since the call before, and
- * tokens are removed as their events are written: no byte is decoded twice for
- * the index.
+ * `births` indexes the tokens that events in hand make. Only damaged traces
+ * call demux_makes, so indexing starts with the first call. Each call indexes
+ * the segments that came since the last one, and tokens are removed as their
+ * events are written: no byte is decoded twice.
  *
  * The indexed segments of a thread are its oldest ones. A token that two events
  * in hand make (a damaged trace) is removed with the first of them.

@@ -3,19 +3,18 @@
  * The event streams of the recorded threads: segments are queued as they are
  * read, and decoded one interval at a time into small arrays of events.
  *
- * An interval is the run of events between two times of a stream: its events
- * were published between these two times. The sorter (order.h) works on the
- * next event of each thread, its interval, and its number in the interval.
+ * An interval is the run of events between two times of a stream, in which they
+ * were published. The sorter (order.h) compares the next event of each thread
+ * by its interval and its number in the interval.
  *
  * An event is *in hand* from the time its segment is queued until it is written
  * to the output. A thread is in hand while it has a decoded interval.
  *
  * Memory: segments until their events are written; at most DEMUX_BATCH decoded
- * events for each thread, and fewer once the arrays of all threads together
- * take DEMUX_ARRAYS_MAX bytes. The events of an interval that is longer than
- * that are only counted ahead, because the estimated time of an event needs the
- * number of events in its interval. Once an allocation was missing, at most 64
- * bytes for each aligned group of 64 tokens of which one is in hand.
+ * events for each thread, fewer once all arrays take DEMUX_ARRAYS_MAX bytes.
+ * The events of a longer interval are counted ahead, because the estimated time
+ * of an event needs their number. After the first missing allocation, up to 64
+ * bytes for each aligned group of 64 tokens that has one in hand.
  * Threads: none shared.
  */
 #ifndef TOOL_SORT_DEMUX_H

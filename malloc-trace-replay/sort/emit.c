@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * run_frequent is the loop that every event passes. It handles ALLOC and FREE;
- * other events are handled out of line. While the next event of a thread is a
- * free or realloc whose allocation is missing for good, the thread has `none`
- * set: such an event is counted; nothing is written for a free, and a realloc
- * becomes an allocation.
+ * other events are handled out of line. A thread's `none` says that its next
+ * event is a free or realloc whose allocation is lost: the event is counted, a
+ * free is not written, and a realloc becomes an allocation.
  */
 #include "sort/emit.h"
 
@@ -151,9 +150,8 @@ static TCM_ALWAYS_INLINE bool born(struct emit *e, uint64_t token) {
 
 /*
  * Tells whether the next event of the late stream, of thread ID, may be
- * written. It comes after all events of the thread's own stream. Those were
- * published before it, but a round of the saver may find the late event first;
- * with the round after that they are in hand or written.
+ * written: after all events of the thread's own stream. The saver may find the
+ * late event one round before the last of those.
  */
 static bool may_be_late(const struct emit *e, const struct demux_thread *late,
                         uint32_t id) {

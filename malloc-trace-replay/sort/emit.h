@@ -19,11 +19,9 @@
 /* --- Present bytes -------------------------------------------------------- */
 
 /*
- * Present bytes of the blocks of a raw trace: how many bytes of a large block
- * had memory behind them. A raw trace has them where a block ends, a processed
- * trace needs them where it is made. So all of the raw trace is read for them
- * before the first large block is written; a trace without large blocks is read
- * only once.
+ * Present bytes: how many bytes of a large block were backed by memory. A raw
+ * trace has them at the end of a block, a processed trace at its allocation. So
+ * the raw trace is read once more before the first large block is written.
  *
  * Memory: up to 64 bytes for each large block that was not wholly present or
  * that grew in place; while the trace is read, 16 bytes more for each, and the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Heaps decide which thread's event may be written. The events of an interval
- * are written in one run, so that a decision is made for each interval or
- * switch of thread, not for each event.
+ * are written in one run, so decisions are made for each interval or switch of
+ * thread, not for each event.
  *
  * Invariants: a thread in hand is in `hi` or in `waiting`, or it is `late`.
  * Unless it is the current thread or waits, it is in `later` or in `ready`; in
@@ -519,12 +519,12 @@ static void drain(struct order *o) {
 /* --- When no event may be written ----------------------------------------- */
 
 /*
- * Events that wait for an allocation which never comes are written without it.
- * If no thread can go on then, one event is written against the times.
+ * Stalls: an event whose allocation is missing for good is written without it;
+ * if still no thread can go on, one event is written against the times.
  *
- * A thread that waits, or that is not permitted, is examined when it begins to
- * wait and when a barrier decides, not at each step. So a step costs a few
- * moves in heaps, however many threads there are.
+ * A blocked thread is examined when it begins to wait and at a barrier that
+ * decides, not at each step. So a step costs a few heap moves, for any number
+ * of threads.
  */
 
 static struct demux_thread *first_of(const struct tcm_dlist *list) {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Only tokens are taken from the events, so each stream is decoded by itself,
- * without an order between streams. Damage is not reported here: the sorter
- * reports it when it reads the trace for its events.
+ * Each stream is decoded by itself, since tokens need no order between streams.
+ * The sorter reports damage, when it reads the trace for its events.
  *
- * A realloc that leaves its block in place gives it a new token. If such a
- * realloc notes no present bytes, those of the new token are those of the old
- * token, too. Either may end first in the file, so these pairs of tokens are
- * kept until the whole trace is read.
+ * A realloc in place gives its block a new token. If it notes no present bytes,
+ * both tokens share those of the new one. Either may end first in the file, so
+ * these pairs are kept until the whole trace is read.
  */
 #include "sort/emit.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block of entries is made when the first of its tokens is born. Each new
- * block makes the oldest few be checked: empty blocks are released, and, while
- * blocks take more than their share of memory, the objects of half-empty blocks
- * move to the hash table. So memory follows the live objects, at a constant
- * number of steps for each block.
+ * A block of entries is created with the first of its tokens. Each new block
+ * triggers a check of a few of the oldest: empty ones are released, and while
+ * blocks take more than their share of memory, the objects of half-empty ones
+ * move to the hash table. So memory follows the live objects, with constant
+ * work for each block.
  */
 #include "sort/sort_slots.h"
 
@@ -25,10 +25,9 @@
    are not. */
 #define BLOCKS_CHECKED 4u
 #define BLOCKS_NEWEST  16u
-/* Blocks are cut from slabs, at page boundaries, so that the memory of a spare
-   block can be returned to the system: objects that move to the table leave
-   holes that nothing else would fill. Some spare blocks keep their memory,
-   because a first touch of a page costs as much as a hundred events. */
+/* Slabs are cut into blocks at page boundaries, so that the memory of a spare
+   block can go back to the system. Some spare blocks keep it, because the first
+   touch of a page costs as much as a hundred events. */
 #define SLAB_BLOCKS     32u
 #define SPARES_RESIDENT (SLOTS_SLACK / BLOCK_BYTES)
 /* Tag of a spare block whose memory was returned to the system: its entries
@@ -84,11 +83,10 @@ static void old_pack(struct slots_old *s) {
 }
 
 /*
- * Moves the entries, which are the last of the first ROOM, to their places for
- * the present number of homes. No entry is overwritten before it is read:
- * places are filled in rising order, and behind each there is room for all
- * entries that are left. False: the last entries did not fit; they are sorted,
- * at the end of ROOM.
+ * Moves the entries from the end of the first ROOM places to those for the
+ * present number of homes. Places are filled in rising order with room behind
+ * for all that are left, so no entry is overwritten before it is read. False:
+ * the last entries did not fit, and stand sorted at the end of ROOM.
  */
 static bool old_spread(struct slots_old *s, uint64_t room) {
     TCM_ASSERT(s->count <= room && room <= s->room);

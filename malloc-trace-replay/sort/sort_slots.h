@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Map from a token to the live object that it names: the object's slot in the
- * processed trace, and its size.
+ * Map from a token to its live object: slot in the processed trace, and size.
  *
- * A thread takes its tokens in sequence, so objects with neighbouring tokens
- * are adjacent in a block, which a directory finds by the token's high bits; no
- * key is stored or compared. When few objects of a block are left, they move
- * from the block to a hash table, one by one.
+ * A thread takes its tokens in sequence, so a block holds the objects of
+ * neighbouring tokens, and a directory finds it by the token's high bits,
+ * without stored keys. The last few objects of a block move to a hash table.
  *
  *     token >> 9 --> directory --> block of 512 entries of 16 bytes
  *                        \--(none)--> hash table, 24 bytes an entry
@@ -28,15 +26,13 @@
 /* --- The table of old objects --------------------------------------------- */
 
 /*
- * Objects that outlived most of their neighbours: a hash table with linear
- * probing whose entries are sorted by their hash.
+ * Hash table of the objects that outlived most of their neighbours: linear
+ * probing, with entries sorted by their hash (Celis, Robin Hood Hashing, 1986).
  *
- * Why sorted: the place where a search begins, its home, is a monotone function
- * of the hash for every size of the table. So the table grows and shrinks in
- * place, in two passes, and never needs a second table. Removal moves the
- * following entries back, so no marks of removed entries pile up, however long
- * the trace is. (Sorted linear probing: Celis, Robin Hood Hashing, 1986; the
- * monotone map: multiplication and the high half of the product.)
+ * Why sorted: an entry's home, where its search begins, is the high half of a
+ * product, so it rises with the hash for every size of the table. So the table
+ * grows and shrinks in place, in two passes. Removal moves the following
+ * entries back, so marks of removed entries do not pile up in long traces.
  *
  * Invariants: from some thousand objects on, between 62 and 80 % of the homes
  * are taken. Tokens of one group, SLOTS_GROUP tokens, stay neighbours, because

@@ -10,11 +10,11 @@
  *     sorter_free(s);
  *
  * The sorter reports damaged places on stderr when it finds them, and
- * sorter_tell all that is missing. That a trace cannot be read at all is
- * reported by the caller (sorter_problem).
+ * sorter_tell all that is missing. The caller reports a trace that cannot be
+ * read at all (sorter_problem).
  *
- * Invariants: memory is that of the live objects and of the events between two
- * barriers, whatever the length of the trace.
+ * Invariants: memory depends on the live objects and the events between two
+ * barriers, not on the length of the trace.
  * Threads: one user at a time.
  */
 #ifndef TOOL_SORT_SORTER_H

@@ -4,9 +4,9 @@
  * the spread of their figures. Also executes this program again: for decoding,
  * and under the allocator of -a.
  *
- * Why: an option in front of the command line makes a process one of several
- * runs and names the file of its JSON. So this module need not understand the
- * rest of the command line.
+ * Why: an option in front of the command line marks a process as one of the
+ * runs and names its JSON file, so the rest of the command line is passed on
+ * unread.
  *
  * Threads: one.
  */

@@ -3,10 +3,9 @@
  * replay: runs the requests of a trace against the malloc of this process and
  * measures it. This file connects the parts.
  *
- * The decoding child is made first. It is this program, executed without what
- * LD_PRELOAD names. This process makes no requests to its allocator but those
- * of the trace, so that the allocator begins as it does in a program, and so
- * that a faulty allocator is reported.
+ * The decoding child is started first: this program, executed without
+ * LD_PRELOAD. This process makes only the requests of the trace, so that the
+ * allocator starts as in a program, and a faulty allocator can be reported.
  */
 #include "base/bits.h"
 #include "base/check.h"

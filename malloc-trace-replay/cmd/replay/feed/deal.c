@@ -557,10 +557,10 @@ static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
 }
 
 /* Begins operations of INDEX's lane, recorded thread THREAD. The first lane
-   that is born at a place of the trace begins a window and waits for all
-   operations before; for other lanes the skew is that of one window. Further
-   births at that place wait only for ends of lanes before them: otherwise each
-   of thousands of short threads would wait until the one before has run. */
+   born at a place of the trace begins a window and waits for all operations
+   before; for other lanes the skew is that of one window. Further births at
+   that place wait only for ends of lanes before them: otherwise thousands of
+   short threads would run one after another. */
 static bool deal_switch(struct replay_deal *d, uint32_t index,
                         uint32_t thread) {
     bool is_born = index >= d->lanes || d->lane[index].number == 0;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deals operations out to the recorded threads that made them. The translation
- * gives operations in the order of the trace; the dealer sorts them into
- * segments by thread, gives blocks cells instead of slots, marks operations
- * that need the block of another thread, and cuts the trace into windows of
- * recorded time.
+ * Deals operations to the recorded threads that made them: sorts the
+ * operations, which come in the order of the trace, into segments by thread,
+ * gives blocks cells instead of slots, marks operations that need the block of
+ * another thread, and cuts the trace into windows of recorded time.
  *
- * It also bounds the peak of live bytes for threads that run as far apart as
- * the skew k allows: a thread enters window w when all have finished window
- * w - k, windows without operations counted. Before a thread enters window
- * w + 1, live bytes are those at the end of window w - k, changed by what each
- * thread has done in the k - 1 windows after that and in window w. The first
- * thread that is born at a place of the trace needs all operations before it; a
- * window ends there.
+ * It also bounds the peak of live bytes of threads that run as far apart as the
+ * skew k allows: a thread enters window w when all have finished window w - k,
+ * counting empty windows. Until a thread enters window w + 1, live bytes are
+ * those at the end of window w - k, plus what each thread did in the k - 1
+ * windows after that and in window w. A window ends where a thread is born that
+ * needs all operations before it.
  *
  * Invariants: a cell is written by one thread, and is used again when no dealt
  * operation uses it (op.h). Memory is bounded by the slots of the trace, the

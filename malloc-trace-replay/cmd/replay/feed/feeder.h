@@ -3,8 +3,8 @@
  * The decoding process: reads traces, translates their operations (translate.h)
  * and hands these to the measuring process.
  *
- * Invariants: memory is bounded by the number of bytes of the input, whatever
- * their contents. A last batch is filled in any case.
+ * Invariants: the length of the input bounds the memory, whatever its contents.
+ * A last batch is always filled.
  *
  * Threads: runs in a process of its own.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The use of a cgroup is counted without page cache, which the kernel drops
- * before it kills. A limit holds for all cgroups below, so all cgroups up to
- * the root are read. In a container that cannot see its own cgroup by name, the
- * top of the mount is that cgroup.
+ * before it kills. A limit holds for all cgroups below it, so all up to the
+ * root are read. In a container that does not see its cgroup by name, the top
+ * of the mount is that cgroup.
  *
- * At the end of a compressed file the last frame is decompressed; if that has
- * only a part of the closing block, the frame before as well.
+ * The closing block is read from the last frame of a compressed file, and the
+ * frame before if it begins there.
  */
 #include "cmd/replay/feed/memory_room.h"
 

@@ -2,9 +2,9 @@
 /*
  * Memory available for a replay, and memory that a trace needs.
  *
- * Available is the memory that the system, the cgroups of this process and its
- * limits leave. Using more gets the process killed, or allocations refused. The
- * closing block at the end of a trace's file has the peak of live bytes.
+ * Available memory is what the system, cgroups and resource limits leave; more
+ * gets the process killed or allocations refused. The need is the peak of live
+ * bytes, from the closing block at the end of the trace's file.
  *
  * Threads: one.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations as the decoding process hands them to the measuring process: words
- * of 8 bytes, of which nearly every operation takes one; and cells, where the
- * blocks of recorded threads are kept.
+ * Operations as the decoding process hands them to the measuring process, in
+ * words of 8 bytes, mostly one each; and the cells that hold the blocks of
+ * recorded threads.
  *
  *   bits 0 to 31   slot, or index of a thread's cache
  *   bits 32 to 39  enum replay_code
@@ -20,9 +20,8 @@
  *                   were written before the realloc, at least
  *                   (replay_present_word)
  *
- * With threads of their own for recorded threads (run/real.h), slots are cells,
- * the operations of a thread lie together (struct replay_segment), and two more
- * codes occur:
+ * In replays on several threads (run/real.h), slots are cells, the operations
+ * of a thread lie together (struct replay_segment), and two more codes occur:
  *   REPLAY_AWAIT  the next operation needs the block that another thread puts
  *                 into this cell; the block is there when the cell's generation
  *                 equals the size of this word
@@ -139,11 +138,10 @@ static inline const char *replay_touch_name(enum replay_touch touch) {
 /* --- Cells ---------------------------------------------------------------- */
 
 /*
- * A cell keeps a block of a recorded thread that runs on a thread of its own. A
- * slot of the trace is a name, which soon stands for a block of another thread.
- * To keep the reuse of slots from ordering threads, the decoding process gives
- * each allocation a cell that no earlier operation still uses, as a processor
- * renames registers.
+ * A cell holds a block in a replay on several threads. Slots of the trace are
+ * reused across threads; replaying that reuse would order the threads. So the
+ * decoding process gives each allocation a cell that no earlier operation still
+ * uses, like register renaming in a processor.
  *
  *   bits 0 to 47   the block, 0 if the allocator refused it
  *   bits 48 to 63  generation: number of writes to the cell, modulo 2^16

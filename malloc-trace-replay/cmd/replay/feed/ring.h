@@ -22,8 +22,8 @@
  *           with a full fence between on both sides
  *
  * Why: a filler that is ahead sleeps until only `low` batches are left (half of
- * the ring, or none). So the measured process makes few system calls to wake
- * it, and the filler does not compete for processors and memory all the time.
+ * the ring, or none). So it is woken by few system calls of the measured
+ * process, and seldom competes with it for processors and memory.
  */
 #ifndef TOOL_CMD_REPLAY_FEED_RING_H
 #define TOOL_CMD_REPLAY_FEED_RING_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Translates decoded operations of the trace into the words that the measured
- * loop runs, and keeps the account of live blocks in its place.
+ * loop runs, and keeps the account of live blocks for that loop.
  *
- * A free gets the size, alignment and kind of call from its slot. Frees and
- * reallocs of blocks whose allocation was lost are left out; a block whose free
- * was lost is freed when its slot is taken again. Each of several traces has
- * slots and threads of its own.
+ * A free gets size, alignment and kind of call from its slot. Frees and
+ * reallocs of a block whose allocation was lost are left out; a block whose
+ * free was lost is freed when its slot is taken again. Each trace of several
+ * has its own slots and threads.
  *
  * Invariants: batches in the ring keep the invariants of op.h, whatever the
  * trace contains. Memory is bounded by the number of threads with operations,

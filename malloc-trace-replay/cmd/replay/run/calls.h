@@ -4,16 +4,15 @@
  * it has them, thread cache switch, malloc_trim, name, counters and statistics.
  *
  * Invariants: every pointer can be called unless its comment allows NULL. All
- * calls go to the library that malloc comes from, or consist of calls that do:
- * no allocator frees a block of another. This project's libraries allocate
- * nothing for a reading of counters, so the difference of two readings belongs
- * to the calls between them.
+ * functions are those of the library that has malloc, or built from them, so no
+ * allocator frees a block of another one. Reading the counters of this
+ * project's libraries allocates nothing, so two readings differ by the calls
+ * between them.
  *
  * Threads: one.
  *
- * Why: C cannot name C++ operators; and where a preloaded library lacks a
- * function of the family, the loader would find that of the C library's own
- * allocator.
+ * Why: C cannot name C++ operators; and a function that a preloaded library
+ * lacks would be that of the C library's allocator.
  */
 #ifndef TOOL_CMD_REPLAY_RUN_CALLS_H
 #define TOOL_CMD_REPLAY_RUN_CALLS_H

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The C library's functions that tell time or wait for it, by the recorded
- * clock. The loader finds a main program's functions before those of every
- * library, so the allocator under test calls these:
+ * The C library's functions that tell time or wait for it, with the recorded
+ * clock. The loader finds a program's functions before those of libraries, so
+ * the allocator under test calls these:
  *
  * clock_gettime, gettimeofday, time, timespec_get; nanosleep, clock_nanosleep,
  * usleep, sleep; pthread_cond_timedwait and _clockwait, pthread_mutex_timedlock
  * and _clocklock, sem_timedwait and _clockwait; poll, ppoll, select, pselect,
  * epoll_wait and _pwait with a timeout; syscall() with the numbers of these and
- * of futex. pthread_create, pthread_cond_signal and _broadcast and sem_post are
- * the C library's, and note that a thread has work. Clocks of processor time
- * stay real. This program itself reads the real clock (base/clock.h), which
- * does not go through these functions.
+ * of futex. pthread_create, pthread_cond_signal and _broadcast and sem_post
+ * note that a thread has work, and call the C library. Clocks of processor time
+ * stay real. This program itself reads the real clock (base/clock.h).
  *
  * Not covered: alarms and timers of the kernel, waits of C11 threads, rwlocks
  * and message queues.

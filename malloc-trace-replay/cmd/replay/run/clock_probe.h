@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds out whether the allocator under test takes its time from elsewhere than
- * the C library's functions, which recorded_clock.h stands before: from the
- * processor's time-stamp counter, or from the kernel by system calls of its
- * own.
+ * Finds out whether the allocator under test bypasses the C library's clocks,
+ * which recorded_clock.h replaces: by the processor's time-stamp counter, or by
+ * its own system calls.
  *
- * The probe is a process of its own, this program executed anew with the
- * allocator under test. It lets the counter's instructions fault (prctl,
- * PR_SET_TSC) and the calls trap that come from code other than the C library's
- * and this program's (a seccomp filter on the instruction pointer), carries
- * them out in the handlers, and allocates for a while in two threads.
+ * The probe executes this program in a new process, with the allocator under
+ * test. There the counter's instructions fault (prctl, PR_SET_TSC), and system
+ * calls from code other than the C library's and this program's trap (a seccomp
+ * filter on the instruction pointer). Handlers carry both out, while two
+ * threads allocate.
  *
  * Threads: replay_clock_probe is called by the main thread, before the
  * allocator is measured.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The measured loop: runs operations (feed/op.h) against the allocator under
- * test. Also tells which call of the allocator an operation makes.
+ * The measured loop, which runs operations (feed/op.h) against the allocator
+ * under test; and the call that an operation makes.
  *
  * Invariants: nothing here allocates, but the calls of the trace. slot[n] is
  * the block of slot n, NULL if its allocation was refused; it is not read
@@ -45,10 +45,10 @@ struct replay_exec {
     uint64_t cache_failures;         /* failed cache switches */
 };
 
-/* Runs the operations from AT up to END, which lie in a batch. The tables must
-   be large enough. Returns the place of the next operation, which is behind END
-   if the last one reaches across it; or a REPLAY_AWAIT below END whose block is
-   missing: call again from there later. */
+/* Runs the operations from AT up to END, in one batch. The tables must be large
+   enough. Returns the place of the next operation, behind END if the last one
+   reaches across it; or that of a REPLAY_AWAIT whose block is missing, from
+   which the caller goes on later. */
 const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
                                   const uint64_t *end);
 /* Words of the operation at AT, with those before it that belong to it. */

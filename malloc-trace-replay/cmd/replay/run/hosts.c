@@ -14,10 +14,10 @@
 
 /* --- Processors ----------------------------------------------------------- */
 
-/* A thread that waited for its processor for more than this part of the time
-   that it wanted to run shares the processor with other work: beside a busy
-   thread of another program the part is a half, beside the decoding process and
-   the dealer of this replay an eighth. */
+/* A thread that waited for its processor for more than this part of its demand
+   shares the processor with other work: the part is a half beside a busy thread
+   of another program, and an eighth beside this replay's decoding process and
+   dealer. */
 #define DELAY_PART 4u
 /* Wanted time that is judged at once: some slices of the scheduler, so that one
    slice of the decoding process does not decide. */
@@ -136,10 +136,10 @@ void replay_processors_claim(struct replay_processors *p,
 #define WAIT_YIELD_NS 100000u
 #define WAIT_SLEEP_NS 50000u
 
-/* Yielding to a thread of the replay takes microseconds. Yielding to other work
-   costs a whole slice of that work, some milliseconds. After a yield that lost
-   so much, all threads skip yields for a while and sleep at once: the kernel
-   prefers a thread that slept to one that computes. */
+/* A yield to a thread of the replay takes microseconds; one to other work takes
+   the time slice of that work, milliseconds. After such a loss, all threads
+   sleep instead of yielding for a while: the kernel prefers a thread that slept
+   to one that computes. */
 #define YIELD_LOST_NS   500000u
 #define YIELD_BARRED_NS 1000000000u
 

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of the system (hosts), the recorded threads (lanes) that they run,
+ * Hosts (operating system threads), the lanes (recorded threads) that they run,
  * and the processors that they run on.
  *
- * A host runs the segments of a lane in their order, as far as data and windows
- * allow, and waits in between. It has one lane and ends with that lane; or it
- * has several and runs them in turns, if there are fewer hosts than recorded
- * threads.
+ * A host runs the segments of its lane in order, waiting for data and windows.
+ * With fewer hosts than lanes, a host alternates between several lanes.
  *
- * In each turn of the ring, the threads that are at work are bound to one
- * processor each, if there are as many; else none is bound. Why: a turn lasts
- * some milliseconds, and a kernel that puts two threads on one processor when
- * they are woken, while another processor idles, takes longer than that to
- * separate them. (A guest whose halted processors count as preempted ones does
- * so nearly always.) Then threads would replay one after the other what was
- * recorded at the same time.
+ * In each turn of the ring, every busy thread is bound to a processor of its
+ * own if there are enough; otherwise none is bound. Why: a turn lasts
+ * milliseconds. A kernel that wakes two threads on one processor while another
+ * one idles needs longer to separate them (in virtual machines this is common),
+ * so threads recorded in parallel would be replayed one after the other.
  *
- * A bound thread cannot leave a processor that other work takes. So in each
- * turn a bound thread checks how long it waited for its processor. If that is a
- * quarter of the time that it wanted to run, nothing is bound for 0.3 seconds,
- * and the kernel places the threads.
+ * A bound thread cannot leave a processor that other work takes. So it measures
+ * its wait for the processor in each turn: above a quarter of its demand,
+ * binding stops for 0.3 seconds and the kernel places the threads.
  *
- * Invariants: a lane has one host for all of its life. Outside of the
- * allocator's own calls nothing here allocates.
+ * Invariants: a lane keeps its host. Nothing here allocates outside of the
+ * allocator's own calls.
  *
  * Threads: the functions of a host run on its thread, the others on the
  * dealer's (real.c). Writers and readers:

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments that were dealt to recorded threads with threads of their own, and
- * are not done: the list of each lane, the batches that go back to the ring
- * when done, the windows of recorded time that are finished, and the live bytes
- * in the order of the run.
+ * Progress of a replay on several threads: the dealt segments of each lane that
+ * are not done, the batches that go back to the ring when done, the windows of
+ * recorded time that are finished, and the live bytes in the order of the run.
  *
  * Invariants: batches are given back in their order. Window w is finished when
  * all its segments are done, a segment of a later window was dealt, and all
@@ -105,8 +104,8 @@ bool replay_progress_await_all(struct replay_progress *p, uint64_t most_ns);
 /* --- The segments of a lane ----------------------------------------------- */
 
 /*
- * A list of any length without memory of its own: a segment in flight has a
- * place in the ring, and that place has a node here (0: none).
+ * A list of segments in flight, which needs no memory of its own: each place of
+ * the ring has a node here (0: none).
  *
  * Invariants: a node is in one list at most, from the time when its segment is
  * dealt until the lane goes on to the next segment, which is before the batch

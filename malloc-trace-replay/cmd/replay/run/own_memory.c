@@ -207,10 +207,10 @@ int replay_thread_make(pthread_t *thread, const pthread_attr_t *attr,
     return error;
 }
 
-/* glibc's table has a pair of words for each library: the address of the
-   library's variables, and the pointer that is freed for them at the end of the
-   thread. That is NULL unless a library was loaded after the start of the
-   program. The word before the pairs is their number. */
+/* The dynamic thread vector of glibc has a pair of words for each library: the
+   address of its thread-local variables, and the pointer to free for them at
+   the end of the thread, NULL for libraries that the program started with. The
+   word in front of the pairs is their number. */
 void replay_thread_begin(void) {
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
     struct pair {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The replayer's own memory while it measures: where it is, pieces and stacks
- * for threads, and tables. It comes from the system, not from the allocator
- * under test, and is present and counted, so that it can be left out of the
- * resident memory.
+ * The replayer's own memory: tables, and pieces and stacks for threads. It
+ * comes from the system, not from the allocator under test, and is resident and
+ * counted, so that it can be subtracted from the resident memory.
  *
  * Threads: one.
  */

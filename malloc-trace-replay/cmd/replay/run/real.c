@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dealer: deals segments to lanes, gives each lane a host when it is born,
- * and joins threads that ended. It never waits for room: it deals all batches
- * of the ring, gives lanes their hosts in the order of births, and sleeps until
- * all segments are done.
+ * The dealer: deals segments to lanes, gives each new lane a host, and joins
+ * threads that ended. It never waits for room: it deals all batches of the
+ * ring, gives lanes their hosts in the order of births, and sleeps until all
+ * segments are done.
  *
- * Why a birth cannot wait for ever: it waits for windows and ends that precede
- * it in the trace. All operations before it were dealt, to lanes that are born,
- * and none of them needs an operation behind it. So the earliest operation that
- * is not done can always run.
+ * Why births do not deadlock: a birth waits only for windows and ends that
+ * precede it in the trace. All operations before it were dealt to lanes with a
+ * host, and need nothing that follows. So the earliest open operation can run.
  */
 #include "cmd/replay/run/real.h"
 
@@ -381,10 +380,10 @@ static bool stop_is_ready(void *unused) {
     return dealer_is_stopped();
 }
 
-/* True if lane L, the first of the unborn, may begin: the lanes that end before
-   it in the trace have ended, and the windows that it needs are finished. So
-   there are never more threads than the trace has alive at one place, and none
-   takes memory before its time. WAITS until then, or until a stop (false). */
+/* True if lane L, the next to be born, may begin: all lanes that end before it
+   in the trace have ended, and the windows that it needs are finished. So the
+   replay never has more threads, or their memory, than the trace has at one
+   place. WAITS: waits for that, or for a stop (false). */
 static bool may_be_born(const struct replay_lane *l, bool waits) {
     struct replay_progress *p = &dealer.crew.progress;
     if (!ends_are_done(l->after, waits))
@@ -519,10 +518,10 @@ static void phase_change(bool apart) {
 }
 
 /*
- * Leads the clock to the time of B. Threads lead it themselves while they run
- * operations; for a pause, a deadline, or a longer time, all of them come to
- * rest first. (A deadline that is registered by an operation in flight is
- * served when the next such time begins.)
+ * Leads the clock to the time of B. Threads that run operations lead it
+ * themselves; for a pause, a deadline or a long step all threads stop first.
+ * (A deadline that an operation in flight registers waits for the next such
+ * step.)
  */
 static void clock_lead(const struct replay_batch *b) {
     struct replay_watch *w = dealer.real->watch;

@@ -2,26 +2,24 @@
 /*
  * Runs recorded threads on threads of their own.
  *
- * Two rules order them. Data: an operation on a block that another thread made
- * waits for that block (feed/op.h). Skew: a thread enters a window of recorded
- * time only when all threads have finished the window some places before, so
- * threads do not meet that never overlapped. All other operations run as they
- * come.
+ * Two rules order them. Data: an operation on another thread's block waits for
+ * that block (feed/op.h). Skew: a thread enters a window of recorded time only
+ * when all threads have finished the window some places before it, so threads
+ * that never overlapped do not meet. Nothing else is ordered.
  *
- * The dealer, a thread of the replayer's own, takes batches and gives each
- * segment to the lane of its recorded thread. A lane runs on a host, a thread
- * of the system. A host has one lane and ends with that lane, or several in
- * turns when there are fewer hosts (`most_hosts`, or the system refuses more).
- * The recorded main thread runs on the thread that calls replay_real_run.
+ * The dealer, a thread of the replayer, takes batches and gives each segment to
+ * the lane of its recorded thread. Lanes run on hosts (hosts.h): one each, or
+ * several on one host where threads are limited (`most_hosts`, or by the
+ * system). The recorded main thread runs on the thread that calls
+ * replay_real_run.
  *
  * Why no deadlock: segments and windows are dealt in the order of the trace. So
  * the earliest operation that is not done was dealt or is next, the operations
  * that it needs are done, and its window may be entered. A host with several
  * lanes leaves a lane that waits for another one.
  *
- * Invariants: outside of the allocator's own calls nothing here allocates,
- * except that making a thread lets the C library allocate. A lane has one host
- * for all of its life.
+ * Invariants: nothing here allocates outside of the allocator's own calls, but
+ * the C library does when it creates a thread. A lane keeps its host.
  *
  * Threads: one calls replay_real_begin, _run and _end.
  */

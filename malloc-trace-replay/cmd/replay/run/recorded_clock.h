@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A clock for the allocator that follows the trace: an hour of the recorded
- * run passes in the seconds that its replay takes.
+ * A clock that shows the allocator recorded time: an hour of the recorded run
+ * passes in the seconds of its replay.
  *
- * clock_calls.c, which is linked into replay alone, defines the C library's
- * functions that tell time or wait for it by those of the last section here.
+ * clock_calls.c, linked into replay alone, implements the C library's functions
+ * that tell time or wait for it with the functions of the last section here.
  *
- * The clock is one line of time, which each of the system's clocks is a
- * constant away from. It runs free (the real time, and a shift) or is led: then
- * it stands at the place of the trace that the replay has reached. Before that
- * it goes on in long steps, so that the time from the start of the allocator to
- * that of the trace is the same in each run.
+ * Each of the system's clocks differs from this one by a constant. It runs free
+ * (real time plus an offset) or is led: it shows the time of the place that the
+ * replay has reached in the trace. Before the first place it advances in long
+ * steps, so that the trace begins at the same time in each run.
  *
- * A wait for a time registers its deadline. When the led clock reaches one, the
- * clock stops there, the waiting thread is woken, and the clock goes on when
- * that thread waits again, is blocked elsewhere, or has ended. So a background
- * thread of the allocator runs as often as it did in recorded time.
+ * A wait registers its deadline. The led clock stops at each deadline, wakes
+ * the thread, and goes on when that thread waits again, blocks elsewhere, or
+ * has ended. So a background thread of the allocator runs as often as it did in
+ * recorded time.
  *
- * A call that waits for time by itself would never end while the clock stands.
- * So a wait within an operation takes its real time, by which the clock goes on
- * meanwhile; and after some thousand readings of one time by one thread each
- * further one moves the clock.
+ * A call of the allocator that polls the clock would never see a led clock
+ * move. So a wait within an operation takes real time, which moves the clock;
+ * and a thread that reads one time some thousand times moves it by each further
+ * reading.
  *
  * Invariants: no function here allocates. A led clock never goes back for any
  * thread.

@@ -2,10 +2,9 @@
 /*
  * Observer of the duration of calls of the allocator, by kind of call and size.
  *
- * Times are kept in a histogram with 16 steps for each doubling, after Tene's
+ * Times go into a histogram with 16 steps for each doubling, after Tene's
  * HdrHistogram: a quantile is exact to 1/16. The cost of reading the clock is
- * subtracted. Threads wait for each other outside of calls, so no time contains
- * such waits.
+ * subtracted. Replay threads wait for each other only outside of calls.
  *
  * Threads: any may note calls; one begins and reports.
  */

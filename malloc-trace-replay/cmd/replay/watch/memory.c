@@ -2,21 +2,19 @@
 /*
  * Observer of what lies on resident pages, for --memory.
  *
- * A fact of each block is kept as the batches pass: size asked for, site,
- * thread, birth. At a moment the live blocks are sorted by address and laid
- * over the pages that the kernel says are resident (memory_account.h). In full,
- * at the operations of --memory-at and at the end, with the blocks that hold
- * free bytes, and a map; in short, for the curve, in sums only. Looks in short
- * take a twentieth of the time at most; those in full take as long as they
- * take. None is in the measured time.
+ * While batches pass, size, site, thread and birth of each block are noted. At
+ * a moment, the live blocks are sorted by address and compared with the pages
+ * that are resident (memory_account.h): in full at the operations of
+ * --memory-at and at the end, with the blocks that hold free bytes, and a map;
+ * in sums only for the curve. Sums take at most a twentieth of the time, full
+ * accounts have no limit; neither is in the measured time.
  *
- * Where operations run on one thread, blocks are seen at the end of their
- * batch, unless another one has taken their slot before; on threads of their
- * own, at moments. A page whose blocks all came and went unseen counts as never
- * used.
+ * On one thread, a block is noted at the end of its batch, unless its slot was
+ * taken again before; on several threads, at moments. A page whose blocks were
+ * never noted counts as never used.
  *
- * Invariants: a look allocates nothing. 16 bytes a slot are kept, and 16 a live
- * block.
+ * Invariants: an account allocates nothing. Memory: 16 bytes a slot, and 16 a
+ * live block.
  */
 #include "base/bits.h"
 #include "base/check.h"

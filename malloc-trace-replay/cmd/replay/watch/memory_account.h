@@ -9,20 +9,19 @@
  *     memory_account_run(a, start, end, is_huge)   for all runs, ascending
  *     memory_account_end(a)
  *
- * Rules. A gap of less than MEMORY_GAP bytes between two blocks can hold no
- * block: it is rounding, as the rest of a block behind the size asked for. All
- * other bytes outside of blocks are free. A page is one of:
+ * Rules. A gap of less than MEMORY_GAP bytes between two blocks cannot hold a
+ * block and counts as rounding, like the rest of a block behind the size asked
+ * for. All other bytes outside of blocks are free. A page is one of:
  *
  *   live    no byte is free
  *   partly  a block has a byte there, and bytes are free
  *   empty   no block has a byte there; one had
  *   never   no block was ever seen there
  *
- * The free bytes of a page belong in equal parts to the blocks that have a byte
- * there. Why: they come back when the last of these blocks is gone. In this
- * game all players are alike, so each has the same Shapley value (L. S.
- * Shapley, A Value for n-Person Games, 1953). Ranges of a huge page are divided
- * up in the same way, with all of their resident bytes that are not in blocks.
+ * The free bytes of a page are charged in equal parts to the blocks that have a
+ * byte there, because all of these blocks must go before the page can be given
+ * back (equal Shapley values: L. S. Shapley, A Value for n-Person Games, 1953).
+ * The resident bytes of a huge page that are in no block are divided likewise.
  *
  * Threads: one.
  */

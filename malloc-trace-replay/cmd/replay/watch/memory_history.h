@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The past of each page of the address space: when a block was last seen on it,
- * and whether it was resident. Five bytes a page of memory that ever had
- * blocks, in leaves of MEMORY_LEAF_PAGES pages.
+ * History of each page of the address space: when a block was last seen on it,
+ * and whether it was resident. It takes five bytes for each page that ever had
+ * a block, in leaves of MEMORY_LEAF_PAGES pages.
  *
- * Invariants: nothing here asks the system for memory but through the function
- * of the caller, and only when a block is noted: residency can be noted while
- * mappings are walked. Pages without a leaf have no past.
+ * Invariants: memory comes only from the caller's function, and only when a
+ * block is noted, so residency can be noted while mappings are read. Pages
+ * without a leaf have no history.
  * Threads: one at a time.
  */
 #ifndef TOOL_CMD_REPLAY_WATCH_MEMORY_HISTORY_H

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Resident pages of this process that are not the replayer's own, by the
- * kernel: the ioctl PAGEMAP_SCAN (Linux from 6.7 on), else /proc/self/pagemap,
- * else mincore.
+ * Resident pages of this process without the replayer's own, read by the ioctl
+ * PAGEMAP_SCAN (Linux 6.7), else from /proc/self/pagemap, else by mincore.
  *
- * Measured are anonymous memory, shared memory and the heap. The others are
- * binaries' files and the stack of the first thread, or the replayer's own.
+ * Counted are anonymous memory, shared memory and the heap; not mapped files
+ * and the stack of the first thread.
  *
  * Invariants: nothing here allocates. The replayer's own memory is that of
  * run/own_memory.h.

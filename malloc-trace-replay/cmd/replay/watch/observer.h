@@ -5,19 +5,17 @@
  * own and a line of the list below. The loops that run operations (replay.c,
  * run/real.c) know none of them.
  *
- * The list begins with the observer nearest to the replay. Observers begin and
- * start from the last to the first, and end and report from the first to the
- * last, so the figures of an observer contain nothing of those behind it in the
- * list.
+ * Observers begin and start from the last to the first, and end and report in
+ * the order of the list. So each one's figures contain no work of those behind
+ * it.
  *
  * A moment is a state of the replay that is also a state of the trace: all
- * operations up to the end of a batch are done, none behind it has begun. On
- * one thread each batch ends in a moment. Recorded threads on threads of their
- * own have to stop for a moment, so an observer has to ask for one (wants).
+ * operations up to the end of a batch are done, and none behind it has begun.
+ * On one thread, every batch ends in a moment. Several threads have to stop for
+ * one, so an observer has to ask for it (wants).
  *
- * Single calls of the allocator are no moments. Their observers (latency.c,
- * verify.c) are called by run/around.c, a loop that replaces the plain loop, so
- * that the plain loop has no cost.
+ * Observers of single calls (latency.c, verify.c) are called by run/around.c, a
+ * loop that replaces the plain loop, which therefore pays nothing for them.
  *
  * Threads: all functions run on the thread that takes batches from the ring,
  * except those for single calls.

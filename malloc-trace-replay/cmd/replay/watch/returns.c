@@ -4,17 +4,16 @@
  * it, for --count-returns: its calls of madvise, munmap, mmap, mprotect, mremap
  * and brk, from mark to mark.
  *
- * A filter of system calls (seccomp) is set at the start mark. It holds each of
- * these calls until a process of the replayer's own has counted it and let it
- * go on. So the calls are those that the kernel gets, from any code, the C
- * library's own and instructions of the allocator included, and they do what
- * they would do without. The filter passes calls from this program's code,
- * whose memory is the replayer's. Filter and counting process stay to the end
- * of this process.
+ * A seccomp filter, set at the start mark, suspends each of these calls until a
+ * helper process has counted it and let it continue. So every call that reaches
+ * the kernel counts, also those of the C library itself and of system call
+ * instructions in the allocator, and each has its normal effect. Calls from
+ * this program's code pass uncounted. Filter and helper stay until this process
+ * ends.
  *
- * Why no trap in this process: a thread that has blocked all signals, as
- * jemalloc's background threads have, would be killed by it. Why no interposed
- * functions: malloc of the C library calls its own by other names.
+ * Why no SIGSYS trap: it would kill a thread that blocks all signals, as
+ * jemalloc's background threads do. Why no interposed functions: the C
+ * library's malloc calls its own by other names.
  *
  * Invariants: nothing here allocates.
  * Threads: one; the counts are written by the counting process while a call is

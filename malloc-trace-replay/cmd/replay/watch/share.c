@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Observer of the replayer's own share of the processor time: what it takes to
- * read the operations, to find the blocks and to make the calls.
+ * Observer of the replayer's share of the processor time: reading operations,
+ * finding blocks and making calls.
  *
- * Some batches, spread evenly over the run, are copied after they have run.
- * After the end mark the copies run again, on the same table of blocks, with
- * calls that do nothing and without writing to blocks. Their time for a word is
- * taken for the time of any word.
+ * Some batches, spread evenly over the run, are copied after they have run. The
+ * copies run again after the end mark, with the same table of blocks, but with
+ * empty calls and without writing to blocks. Their mean time for a word stands
+ * for all words.
  *
  * Invariants: nothing here allocates; the copies are resident from the start.
  *

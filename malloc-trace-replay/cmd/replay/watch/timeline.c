@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Observer of memory in the course of a replay, for --timeline. Moments are
+ * Observer of memory over the time of a replay, for --timeline. Moments are
  * kept in the replayer's own memory and written after the end mark. When they
- * are too many, every other one is dropped, and later ones are twice as far
- * apart.
+ * become too many, every other one is dropped and the distance doubled.
  *
  * Where operations have times, measurements take half of the time at most.
  *

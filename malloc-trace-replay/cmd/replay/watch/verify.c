@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Observer that checks the allocator under test: alignment, zeros of calloc,
- * the usable size, and live blocks that overlap. Each block is filled with a
- * pattern of its own, which is checked before the block is freed, and after it
- * moved.
+ * usable size, and overlap of live blocks. Each block is filled with its own
+ * pattern, which is checked before the block is freed, and after it moved.
  *
- * Live blocks are kept by address in a treap (Seidel and Aragon), so that a new
+ * A treap (Seidel and Aragon) keeps the live blocks by address, so that a new
  * block is compared with both neighbours.
  *
  * Invariants: nothing here allocates. The checks are part of the measured
