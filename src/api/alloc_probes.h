@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two probes by which OpenTelemetry's profiler sees the heap:
+ * Probes for the heap profiler of OpenTelemetry:
  *
  *   otel_memory:alloc(ptr, size, weight)   a sampled block was allocated
  *   otel_memory:free(ptr)                  a sampled block is freed
  *
  * Contract: design-docs/00003-memory-profiling of
- * github.com/open-telemetry/opentelemetry-ebpf-profiler. Each byte that is
- * allocated is a sample with the same chance, one in TCM_PROBE_INTERVAL. SIZE
- * is what the program asked for, WEIGHT the samples in it times the interval:
- * its expected value is SIZE, so weights add up to the bytes allocated.
+ * github.com/open-telemetry/opentelemetry-ebpf-profiler. One allocated byte in
+ * TCM_PROBE_INTERVAL is sampled, at random. SIZE is what the program asked for;
+ * WEIGHT, the samples in the block times the interval, has the expected value
+ * SIZE, so weights add up to the bytes allocated.
  *
- * Slow paths ask if a listener is there. While one is, all caches are shut
- * (core/thread_cache.h), and every allocation comes here to be counted. A
- * sampled block has pages of its own, and its span says so: frees of such
- * blocks are slow in any case, and no other free looks for samples. A recording
- * has every call, so nothing is sampled while one is on.
+ * Slow paths look for a listener. While there is one, all caches are shut
+ * (core/thread_cache.h), so every allocation is counted here. A sampled block
+ * has its own pages, marked in its span: their frees take the slow path anyway,
+ * and other frees pay nothing. Nothing is sampled during a recording, which has
+ * every call.
  *
  * Threads: SELF is the calling thread's state; no lock is held.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Getting blocks from, and returning them to, the calling thread's cache or the
- * levels below it, without an event: for realloc and the slow paths of malloc
- * and free.
+ * Gets blocks from the calling thread's cache or the levels below it, and
+ * returns them, without an event: for realloc and the slow paths of malloc and
+ * free.
  *
  * *SHARED is set if levels that threads share took part. The stream TRACE (or
  * NULL) gets the time before the cache gives up memory that it no longer needs.

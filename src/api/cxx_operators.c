@@ -6,9 +6,8 @@
  * All forms honour the new-handler; the throwing ones throw std::bad_alloc
  * (new_handler.h). These C frames lie under a throw, hence -fexceptions.
  *
- * A program may replace some of the operators. The standard defines some forms
- * by others ([new.delete.single], [new.delete.array]): these derived forms then
- * call the program's.
+ * A program may replace some operators. Forms that the standard defines by
+ * others ([new.delete.single], [new.delete.array]) then call the program's.
  */
 #include "api/export.h"
 #include "api/malloc_path.h"

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fork takes every lock of api and core in the order of base/lock.h, so that
- * the child finds consistent structures. Handlers of other libraries allocate,
- * join threads, or wait for locks whose holders allocate: none of them may run
- * while the locks are held. The C library runs prepare handlers in reverse
- * order of registration and the others in order, so ours must be registered
- * first (tcm_fork_handlers).
+ * the child finds consistent structures. Fork handlers of other libraries must
+ * not run meanwhile: they allocate, join threads, or wait for locks whose
+ * holders allocate. The C library runs prepare handlers in reverse order of
+ * registration and the others in order, so ours must be registered first
+ * (tcm_fork_handlers).
  *
- * fork itself takes the locks of the C library's streams after the handlers.
- * Threads that allocate (getline), or wait for such a thread (fflush of all
- * streams), hold these locks. So the list of streams is locked here, before our
- * locks.
+ * After the handlers, fork takes the locks of the C library's streams. Their
+ * holders may allocate (getline), or wait for a thread that does (fflush of all
+ * streams). So the list of streams is locked here, before our locks.
  *
- * Signals are blocked while the locks are held: a signal handler that forks
- * would wait for its own thread. A signal handler that forks in the middle of
- * an allocation finds locks held by its own thread. It forks without taking
- * any, which is safe only if no other thread holds one at that moment.
+ * Signals are blocked while the locks are held: a handler that forks would wait
+ * for its own thread. A signal handler that forks in the middle of an
+ * allocation may find a lock held by its own thread. It then takes none, which
+ * is safe only if no other thread holds one at that moment.
  */
 #include "api/export.h"
 #include "api/library.h"
@@ -89,19 +88,18 @@ typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
 static register_function register_behind_ours;
 
 /*
- * pthread_atfork, which is linked into each object, calls this function. When
- * this library is preloaded, the program's libraries may register handlers
- * before our constructor runs and before they allocate; then this function
- * registers ours first. Weak, since a static program has the C library's own.
+ * pthread_atfork, which is linked into each object, calls this function. The
+ * libraries of a program may register handlers before our constructor and their
+ * first allocation; then ours are registered here, first. Weak, because a
+ * static program has the C library's own.
  */
 TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
     __attribute__((weak, alias("register_behind_ours")));
 
-/* The next __register_atfork: the C library's, or that of a library behind this
-   one which passes on. It is searched behind this code, since the name may
-   belong to a library in front, which passes on to this one. A static program
-   has nothing behind it, and the name is its C library's. NULL: there is none.
- */
+/* The next __register_atfork: the C library's, or that of a library between,
+   which passes calls on. The search begins behind this library, because one in
+   front passes calls on to this one. In a static program it is the C library's.
+   NULL: there is none. */
 static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);

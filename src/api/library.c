@@ -2,11 +2,11 @@
 /*
  * Begin and end of the library, and of its threads.
  *
- * A thread begins with its first slow path. It ends when our key's destructor
- * is called for the second time: other destructors mostly run in the first
- * round, and find a cache if they allocate. Destructors that run later use the
- * central lists. A thread that began too late for two calls, or that leaves
- * without any, is ended by a thread that begins later.
+ * A thread begins with its first slow path. It ends at the second call of our
+ * key's destructor, so that destructors of the first round, most of them, still
+ * have a cache; later ones use the central lists. A thread that began too late
+ * for two calls, or that exits without any, is ended by a thread that begins
+ * later.
  */
 #include "api/library.h"
 #include "api/export.h"
@@ -173,14 +173,14 @@ __attribute__((destructor)) static void library_ends(void) {
 /* --- The static archive in one piece ------------------------------------- */
 
 /*
- * A program that takes any member of the static archive takes all: each file of
- * this folder that defines an exported function has an entry here, and each of
- * them needs a function of this file.
+ * References to each file of this folder that defines an exported function, and
+ * each of those needs this file: a program that links one member of the static
+ * archive links all.
  *
- * Why: the linker takes an archive's members by name, and passes the archives
- * once. With malloc taken from here and realloc asked for by a member of libc.a
- * later, libc.a would bring its realloc, and in the same member its malloc. The
- * shared library, which has all members, leaves the section out.
+ * Why: the linker takes members by name, and reads the archives once. If malloc
+ * came from here, and a member of libc.a needed realloc later, libc.a would
+ * bring its own realloc and, in the same member, its malloc. The shared library
+ * has all members and leaves the section out.
  */
 void *TCM_EXPORT(_Znwm)(size_t size);
 void TCM_EXPORT(MallocExtension_MarkThreadBusy)(void);

@@ -10,11 +10,10 @@
  *      \--else--> plain: NULL; push by the page map --full--> tcm_free_slow
  *          \----> traced: event + push --anything rare--> tcm_free_slow
  *
- * The traced path costs the plain one nothing: the branch to it is a compare
- * that is needed anyway (thread_state.h). The code behind "else" is called
- * "far" here. It follows the plain path in the same function and goes on with
- * its registers; for sized frees and calloc, whose plain path it would make
- * longer, it is a function of its own.
+ * The traced path adds nothing to the plain one: the branch to it is a compare
+ * that is needed anyway (thread_state.h). The code behind "else", named "far"
+ * here, follows the plain path in the same function and uses its registers. For
+ * sized frees and calloc, whose plain path would grow, it is a function.
  *
  * tests/integration/allocator/fast_path.sh counts the instructions of both
  * plain paths.
@@ -66,10 +65,10 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
 }
 
 /*
- * Traced fast path of a free of a block in the first range. false: the block
- * must be freed slowly, or the thread does not record. SIZED: the caller states
- * CLAIM, a scaled class, for the block. No check for a double free is needed:
- * the word of a free block is marked, and so below all tokens.
+ * Traced fast path of a free in the first range. false: the block must be freed
+ * slowly, or the thread does not record. SIZED: the caller states CLAIM, a
+ * scaled class, for the block. A double free needs no check: the word of a free
+ * block is marked, and so below all tokens.
  */
 static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
                                                   bool sized, uint64_t claim) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Catching in C: to the unwinder, a function has a handler if its frame
+ * Catching C++ exceptions in C: a function has a handler if its frame
  * description names a personality routine. Ours claims every exception in the
  * search phase; in the cleanup phase, when all frames below are gone, it jumps
  * back into the function, which ends the exception with functions of libstdc++.
- * No table of call sites is needed, because the function makes one call that
- * can throw. No function of the unwinder is called, so its library need not be
- * linked either.
+ * One call there can throw, so no table of call sites is needed; and the
+ * unwinder's library need not be linked, because none of its functions is
+ * called.
  */
 #include "api/new_handler.h"
 #include "api/export.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The new-handler and std::bad_alloc of C++, for calls that are out of memory:
- * those of operator new and, in new mode (tc_set_new_mode), of malloc and its
- * family. This library does not link libstdc++: it uses the program's, if there
- * is one.
+ * The new-handler and std::bad_alloc of C++, for failed calls of operator new
+ * and, in new mode (tc_set_new_mode), of the malloc family. This library uses
+ * the program's libstdc++, if there is one, and links none.
  *
  * Threads: any. Callers hold no lock and have left the recorder: a handler is
  * the program's code and may allocate, free and throw.

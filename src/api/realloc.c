@@ -2,13 +2,13 @@
 /*
  * realloc and reallocarray.
  *
- * A block stays where it is when the new size fits and is not much smaller
- * (half), or when a large block can grow or shrink in place. A block that grows
- * by a small step beyond its end gets half more than it had, twice as much from
- * 4 KiB on (a quarter beyond TCM_MAX_SMALL), so that growing in small steps
- * costs linear time.
+ * A block stays in place if the new size fits and is at least half of it, or if
+ * a large block can grow or shrink there. Growth by a small step beyond the end
+ * gets room in proportion, so that growing in small steps costs linear time:
+ * half of the old size, all of it from 4 KiB on, a quarter beyond
+ * TCM_MAX_SMALL.
  *
- * Moment of the event: after the new block exists, before the old one is given
+ * The event is written when the new block exists, before the old one is given
  * up. A successful realloc ends the old block's token also when nothing moves.
  */
 #include "api/alloc_probes.h"
@@ -29,11 +29,11 @@
    which mostly have no memory until the block grows into them. */
 #define ROOM_IS_UNTOUCHED 4096
 
-/* A block that realloc makes longer than this gets pages of its own, even if
-   there is a size class for it: such a block can grow in place, and copying
-   this much costs more than a call of the page heap. The bound is higher for a
-   block without room for further steps, which may be the last one: pages waste
-   up to a third of it, a class an eighth. */
+/* A block that realloc makes longer than this gets its own pages, even if it
+   has a size class: it can then grow in place, and copying this much costs more
+   than a call of the page heap. The bound is higher for a block without room
+   for further steps, which may be its last size: pages waste up to a third of
+   it, a class an eighth. */
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)8 << 10)
 

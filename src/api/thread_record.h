@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records of threads, in memory that outlives the threads. By its record, other
- * threads release the cache and stream of a thread that ended without running
- * our key's destructor: by the raw system call, or because its state was set up
- * in the last round of destructors, after that of our key.
+ * Records of threads, in memory that outlives the threads. They let other
+ * threads release the cache and stream of a thread that ended without our key's
+ * destructor: by the raw system call, or because its state was set up in the
+ * last round of destructors, after that of our key.
  *
- * Each record has a robust mutex that its thread holds all its life. The kernel
- * marks the mutex when the thread is gone, for whatever reason; threads that
- * start later see the mark and release cache and stream. That takes no system
- * call and no access to the memory of the thread, which may be unmapped or
- * belong to another thread.
+ * Each thread holds a robust mutex in its record all its life. When it is gone,
+ * for whatever reason, the kernel marks the mutex; threads that start later see
+ * the mark and release cache and stream. So no system call is needed, and no
+ * access to the memory of the thread, which may be unmapped or reused.
  *
  * Invariants: a record is in the list until its own thread removes it, or a
  * thread that found the mutex's owner dead.

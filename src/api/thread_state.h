@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator's thread-local state: the thread's cache, its stream, its state
- * of life.
+ * The allocator's thread-local state: the thread's cache, its stream, and its
+ * record.
  *
  *   own     the cache attached to the thread
  *   trace   the thread's stream, or mtr_no_thread
  *   record  what other threads know of the thread (thread_record.h)
  *
- * The two plain paths must compare a size with the largest of the table, and a
- * page number with the largest of the range, in any case. While a thread
- * records, its cache is shut (core/thread_cache.h): no size is below the
- * cache's limit and no page below its number of pages. So these compares lead
- * to the traced or the slow path, and recording costs nothing while it is off.
- * The stand-in of a thread without a cache is always shut.
+ * The plain paths compare a size with the largest of the table, and a page
+ * number with the end of the range. While a thread records, its cache is shut
+ * (core/thread_cache.h): both bounds are 0, so the same compares lead to the
+ * traced or slow path. So recording costs nothing while it is off. The cache
+ * that stands in for a missing one is always shut.
  *
  * Invariants: own is never NULL (TCM_NO_CACHE stands in). trace->limit != 0
  * implies that own wants words.
  *
  * Threads: only the owner. A thread that starts a recording shuts the caches
- * (tracer/recording.h) and does not touch these states: the memory of a cache
- * stays when its thread ends without notice, while the thread's thread-local
- * storage may be unmapped or belong to another thread.
+ * (tracer/recording.h), whose memory outlives their threads. It does not touch
+ * these states: when a thread ends without notice, its thread-local storage may
+ * be unmapped or reused.
  *
- * Total size stays below 128 bytes, so that a library loaded by dlopen finds
- * room in the static thread-local block.
+ * Size: below 128 bytes, so that a library loaded by dlopen finds room in the
+ * static thread-local block.
  */
 #ifndef TCM_API_THREAD_STATE_H
 #define TCM_API_THREAD_STATE_H

@@ -3,13 +3,12 @@
  * Hooks of the tracing library: from object words to tokens, from a thread's
  * state to its stream, and the functions that the recorder calls (mtr_host).
  *
- * A free takes the token out of its word: it reads the token and marks the
- * word. A value below the recording's first token is no token: the block was
- * made while not recording. A word that is marked with a token of the recording
- * belongs to a block that was freed and not allocated since: each allocation of
- * a recorded thread replaces the word, and so does each allocation that is not
- * recorded while a recording is on (tcm_trace_forget). Words of blocks that
- * plain paths hand out were marked by an earlier recording, if at all.
+ * A free reads the token of its block and marks the word. A value below the
+ * recording's first token is no token: the block was allocated while not
+ * recording. A marked token of this recording belongs to a free block, because
+ * every allocation while a recording is on replaces the word, also one that is
+ * not recorded (tcm_trace_forget). Words of blocks from plain paths have at
+ * most marks of an earlier recording.
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"

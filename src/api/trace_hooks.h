@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hooks by which the allocator's paths call the recorder. In the untraced
- * library every hook is an empty inline function, and the code around it
- * disappears.
+ * Hooks from the allocator's paths to the recorder. In the untraced library
+ * each is an empty inline function, and the code around it disappears.
  *
  * One call of the malloc family on a slow path looks like this:
  *
@@ -47,9 +46,9 @@ struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self);
 
 /*
  * Traced fast path of an allocation with a call site, called from CALLER;
- * tcm_traced_alloc (malloc_path.h) has checked room and bin. The sticky call of
- * such a stream is none, so that the path without sites pays nothing for this
- * one. Called in the tail of the exported function, as is SLOW.
+ * tcm_traced_alloc (malloc_path.h) has checked room and bin. Such a stream has
+ * no sticky call, so that the path without sites pays nothing for this one. The
+ * exported function tail-calls this function, and this one SLOW.
  */
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t));
