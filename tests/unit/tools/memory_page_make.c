@@ -7,7 +7,7 @@
  *     memory_page_make terabyte|scattered|odd OUT
  */
 #include "cmd/malloc_trace/memory/memory_model.h"
-#include "cmd/malloc_trace/memory/memory_page.h"
+#include "cmd/malloc_trace/memory/memory_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
  */
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
-#include "cmd/malloc_trace/memory/memory_page.h"
 #include "cmd/malloc_trace/memory/memory_print.h"
 #include "cmd/malloc_trace/report/report_input.h"
 #include "cmd/malloc_trace/subcommands.h"

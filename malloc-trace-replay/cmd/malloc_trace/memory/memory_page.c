@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/memory/memory_page.h"
+#include "cmd/malloc_trace/memory/memory_print.h"
 
 #include "cmd/malloc_trace/memory/memory_model.h"
 #include "base/bits.h"

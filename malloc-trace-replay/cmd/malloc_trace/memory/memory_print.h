@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The explanation of memory as text, JSON and CSV.
+ * The explanation of memory as text, JSON, CSV and a page.
  *
  * Threads: one.
  */
@@ -21,5 +21,6 @@ void memory_print(const struct memory_report *m, FILE *out);
 bool memory_print_json(const struct memory_report *m, const char *path);
 /* A line for each row of m->by, of all moments and allocators. */
 bool memory_print_csv(const struct memory_report *m, const char *path);
+bool memory_page(const struct memory_report *m, const char *path);
 
 #endif
