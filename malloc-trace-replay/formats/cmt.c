@@ -225,12 +225,8 @@ static void put_event(void *state, struct format_out *out,
                       const struct format_put *event) {
     struct put_state *s = state;
     const struct format_event *e = &event->e;
-    if (e->kind == FORMAT_LIVE)
+    if (!format_out_is_call(out, e))
         return;
-    if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
-        format_out_left(out, e);
-        return;
-    }
     format_out_room(out, 3 * NUMBER_MAX);
     char *p = out->bytes + out->used;
     uint64_t size = e->size;
@@ -347,12 +343,8 @@ static void text_put(void *state, struct format_out *out,
                      const struct format_put *p) {
     const struct format_event *e = &p->e;
     (void)state;
-    if (e->kind == FORMAT_LIVE)
+    if (!format_out_is_call(out, e))
         return;
-    if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
-        format_out_left(out, e);
-        return;
-    }
     if (e->kind == FORMAT_FREE || e->id == 0) {
         format_out_str(out, "free(");
         text_put_block(out, p->slot, e->old);

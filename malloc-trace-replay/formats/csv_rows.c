@@ -50,8 +50,6 @@ static void csv_put(void *state, struct format_out *out,
                     const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
-    if (e->kind == FORMAT_LIVE)
-        return;
     if (e->kind > FORMAT_REALLOC) {
         format_out_left(out, e);
         return;
@@ -122,5 +120,6 @@ const struct format_type format_minimalloc = {
     .name = "minimalloc",
     .title = "MiniMalloc input, a row a block",
     .put = minimalloc_put,
+    .wants_live = true,
     .put_begin = minimalloc_put_begin,
 };

@@ -178,6 +178,7 @@ struct format_type {
        do so, too. */
     bool has_processes;
     bool has_comments; /* # begins a comment */
+    bool wants_live;   /* PUT gets the blocks that are alive at the end */
     enum format_ids ids;
 
     /* Writes one event. An event that the format cannot hold is counted in

@@ -366,7 +366,8 @@ static void put_all(struct export *x) {
              tool_output_error(x->out->to) == 0);
     if (x->done->failed)
         return;
-    put_live(x);
+    if (x->format->wants_live)
+        put_live(x);
     if (x->format->put_end != NULL)
         x->format->put_end(x->state, x->out);
     format_out_flush(x->out);

@@ -81,6 +81,14 @@ void format_out_flush(struct format_out *o);
 /* Counts E as left out, unless it is a time, or a switch, start or end of a
    thread: most formats cannot hold these. */
 void format_out_left(struct format_out *o, const struct format_event *e);
+/* Tells whether E is a successful call; another event counts as left out. */
+static inline bool format_out_is_call(struct format_out *o,
+                                      const struct format_event *e) {
+    bool is_call = e->kind <= FORMAT_REALLOC && (e->flags & FORMAT_FAILED) == 0;
+    if (!is_call)
+        format_out_left(o, e);
+    return is_call;
+}
 
 /* Makes room for N bytes behind `used`. */
 static inline void format_out_room(struct format_out *o, size_t n) {

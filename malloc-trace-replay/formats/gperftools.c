@@ -334,7 +334,6 @@ static void put_event(void *state, struct format_out *out,
     struct put_state *s = state;
     const struct format_event *e = &p->e;
     switch (e->kind) {
-    case FORMAT_LIVE:
     case FORMAT_SWITCH:
     case FORMAT_TIME:
         return; /* put_thread_and_time writes these */
@@ -349,9 +348,7 @@ static void put_event(void *state, struct format_out *out,
         }
         return;
     default:
-        if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0)
-            format_out_left(out, e);
-        else
+        if (format_out_is_call(out, e))
             put_call(s, out, p);
     }
 }

@@ -484,8 +484,6 @@ static void put_event(void *state, struct format_out *out,
                       const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
-    if (e->kind == FORMAT_LIVE)
-        return;
     /* a change of time may come without a record, as in a block's header */
     if (p->time_ns != s->time_ns || e->kind == FORMAT_TIME)
         put_time(out, p->time_ns);

@@ -447,12 +447,8 @@ static void put_event(void *state, struct format_out *out,
                       const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
-    if (e->kind == FORMAT_LIVE)
+    if (!format_out_is_call(out, e))
         return;
-    if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
-        format_out_left(out, e);
-        return;
-    }
     if (p->thread > WL_THREADS_MAX || !reserve(s, out, p->thread, p->slot)) {
         out->no_memory = true;
         return;
