@@ -180,7 +180,7 @@ like "the table is elsewhere" "$err" "^processor time an operation"
 is "quiet" "$?,$(cat "$out" "$err")" 0,
 size=$(wc -c <raw.lz4)
 head -c $((size * 2 / 3)) raw.lz4 >cut.lz4
-"$make" sizes long.p 300000 >/dev/null || exit 99
+"$make" python long.p 200000 >/dev/null || exit 99
 size=$(wc -c <long.p)
 head -c $((size * 2 / 3)) long.p >cut.p
 compare 3 "a raw trace that is cut, and a processed one" -a glibc -a $own -n 2 \
