@@ -56,7 +56,7 @@ whole "service" "state/$folder/$pid.lz4" 1
 
 # Its input ends when descriptor 7 is closed.
 cp "$built/recorder/control_target" server
-sed -n '/^## One command/,/^## Get it/s/^    //p' "$top_srcdir/README.md" |
+sed -n '/^### Attach to a server/,/^## Build and install/s/^    //p' "$top_srcdir/README.md" |
     sed 's,\./server &,./server serve <in >out.pipe \& exec 7>in; read -r line <out.pipe,' \
         >commands
 at_least "server: README's commands" "$(wc -l <commands)" 3
