@@ -4,7 +4,7 @@
 # /proc, a read-only root, small and full folders, another user. The program
 # does what it does; what was recorded can be read (doc/containers.md).
 . "$top_srcdir/tests/lib/harness.sh"
-need "$tracing" "$built/process/confine" "$built/recorder/exchange" "$postprocess"
+need "$tracing" "$built/process/sandbox_target" "$built/recorder/exchange" "$postprocess"
 need_python
 program="$built/recorder/exchange 3 12000"
 want=$($program)
@@ -24,7 +24,7 @@ whole() { # NAME FILE
     at_least "$1: events" "$(json json events)" 40000
 }
 
-"$built/process/confine" getcpu true
+"$built/process/sandbox_target" refuse getcpu true
 if [ $? = 0 ]; then
     most=close_range,fallocate,getrandom,madvise,ftruncate,unshare
     each="close_range fallocate madvise"
@@ -34,7 +34,7 @@ if [ $? = 0 ]; then
     for calls in $each $most; do
         rm -f t.*
         # shellcheck disable=SC2086
-        timeout 60 "$built/process/confine" $calls env LD_PRELOAD="$tracing" \
+        timeout 60 "$built/process/sandbox_target" refuse $calls env LD_PRELOAD="$tracing" \
             TCMALLOC_TRACE_OUTPUT=t.$suffix $program >out 2>err
         unaffected "without $calls" $?
         whole "without $calls" t.$suffix

@@ -5,6 +5,7 @@
  *
  * sandbox_target allow... CALL,CALL... [tsync]   all other calls kill
  * sandbox_target strict | tsc... | setns | unshare
+ * sandbox_target refuse CALL,CALL... CMD ARGS    these calls fail in CMD
  *
  * MODE-little: with a few requests before and inside; MODE-then: with many
  * inside only; MODE-stopped: after a recording.
@@ -62,20 +63,29 @@ static void make_large(void) {
         large[i] = take((size_t)1 << 20);
 }
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
 static const struct {
     const char *name;
     unsigned number;
 } calls[] = {
     {"clock_gettime", SYS_clock_gettime},
     {"close", SYS_close},
+    {"close_range", SYS_close_range},
     {"exit", SYS_exit},
     {"exit_group", SYS_exit_group},
     {"fallocate", SYS_fallocate},
     {"flock", SYS_flock},
     {"fstat", SYS_fstat},
+    {"ftruncate", SYS_ftruncate},
     {"futex", SYS_futex},
+    {"getcpu", SYS_getcpu},
+    {"getrandom", SYS_getrandom},
     {"getrusage", SYS_getrusage},
     {"gettid", SYS_gettid},
+    {"linkat", SYS_linkat},
     {"madvise", SYS_madvise},
     {"mmap", SYS_mmap},
     {"mprotect", SYS_mprotect},
@@ -85,13 +95,20 @@ static const struct {
     {"pread64", SYS_pread64},
     {"prlimit64", SYS_prlimit64},
     {"pwrite64", SYS_pwrite64},
+    {"readlinkat", SYS_readlinkat},
+    {"renameat2", SYS_renameat2},
     {"unlinkat", SYS_unlinkat},
+    {"unshare", SYS_unshare},
     {"write", SYS_write},
 };
 
 enum { CALLS = sizeof calls / sizeof *calls };
 
-static int allow(char *names, int everywhere, unsigned n_inside) {
+/* Filters system calls from now on, with FLAGS of seccomp: NAMED is done to the
+   calls with these names, OTHERS to all others. Returns 0, or an exit
+   status. */
+static int filter(char *names, unsigned named, unsigned others,
+                  unsigned flags) {
     struct sock_filter code[2 * CALLS + 2] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
     unsigned short n = 1;
@@ -103,16 +120,22 @@ static int allow(char *names, int everywhere, unsigned n_inside) {
             return 2;
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
                                                  calls[i].number, 0, 1);
-        code[n++] =
-            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, named);
     }
-    code[n++] =
-        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, others);
     struct sock_fprog program = {.len = n, .filter = code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                everywhere ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) != 0)
-        return 77;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+                   syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags,
+                           &program) != 0
+               ? 77
+               : 0;
+}
+
+static int allow(char *names, int everywhere, unsigned n_inside) {
+    int rc = filter(names, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS,
+                    everywhere ? SECCOMP_FILTER_FLAG_TSYNC : 0);
+    if (rc != 0)
+        return rc;
     if (n_inside == 0)
         grow();
     work(n_inside);
@@ -120,6 +143,14 @@ static int allow(char *names, int everywhere, unsigned n_inside) {
     if (write(1, "inside\n", 7) != 7)
         return 1;
     return 42;
+}
+
+static int refuse(char *names, char **command) {
+    int rc = filter(names, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW, 0);
+    if (rc != 0)
+        return rc;
+    execvp(command[0], command);
+    return 127;
 }
 
 static void stop(void) {
@@ -200,6 +231,8 @@ static int leave_users(void) {
 int main(int argc, char **argv) {
     const char *mode = argc < 2 ? "" : argv[1];
     const char *how = strchr(mode, '-') == NULL ? "" : strchr(mode, '-');
+    if (!strcmp(mode, "refuse") && argc >= 4)
+        return refuse(argv[2], argv + 3);
     bool grows = !strcmp(how, "-heap");
     bool few = grows || !strcmp(how, "-little") || !strcmp(how, "-then");
     work(few ? FEW : MANY);

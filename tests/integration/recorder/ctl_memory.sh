@@ -15,7 +15,7 @@ mkfifo in out.pipe
 # descriptor 7, its output descriptor 8. Its first lines, up to "ready", are in
 # truth.
 plainly() { exec "$@"; }
-confined() { exec "$built/process/confine" getrandom "$@"; }
+confined() { exec "$built/process/sandbox_target" refuse getrandom "$@"; }
 by=plainly
 begin() {
     $by env LD_PRELOAD="$tracing" TCMALLOC_TRACE_CONTROL=1 "$target" "$@" \
