@@ -536,7 +536,7 @@ static bool are_comparable(const struct counts *all, FILE *out) {
 
 struct judgement {
     size_t more, less, same;
-    size_t skipped; /* for want of a figure */
+    size_t skipped; /* a figure is missing */
     size_t lost;    /* skipped, and the file has the figure */
 };
 

@@ -196,7 +196,7 @@ static void append_source(struct compare_recommendation *r, unsigned what) {
 }
 
 /* Appends by how much predictions of time have been wrong, unless runs of the
-   program are at hand. */
+   program are known. */
 static void append_error(char *text, size_t size,
                          const struct compare_effect *time) {
     if (!time->measured.has_interval)
