@@ -344,7 +344,7 @@ killed() {
     shift
     "$malloc_trace" compare -q -n 2000 -a glibc -a tcmalloc-mt -- "$@" \
         >"$out" 2>&1 &
-    eventually 20 "$when"
+    eventually 100 "$when"
     result "it is $when" $?
     kill -KILL $!
     wait $! 2>"$work/.wait"
@@ -362,7 +362,7 @@ killed replaying ./does
 at_least "folders that it left" "$(find tmp -mindepth 1 -type d | wc -l)" 1
 "$malloc_trace" compare -q -n 2000 -a glibc -a tcmalloc-mt -- ./does >"$out" 2>&1 &
 other=$!
-eventually 20 replaying
+eventually 100 replaying
 compare -- ./does
 is "folders of one that runs meanwhile stay" \
     "$(find tmp -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
