@@ -20,14 +20,16 @@
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/linux/os_mem.h"
 #include "core/arena.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* From this size on, the room behind a block is whole pages of the system,
-   which mostly have no memory until the block grows into them. */
-#define ROOM_IS_UNTOUCHED 4096
+/* A page of the system. From this size on, the room behind a block is whole
+   pages, which mostly have no memory until the block grows into them. */
+#define SYSTEM_PAGE       ((size_t)4096)
+#define ROOM_IS_UNTOUCHED SYSTEM_PAGE
 
 /* A block that realloc makes longer than this gets its own pages, even if it
    has a size class: it can then grow in place, and copying this much costs more
@@ -129,6 +131,52 @@ static void *realloc_private(void *ptr, size_t size,
     return to;
 }
 
+/* From this size on, pages without contents are not copied. */
+#define SPARSE_LEAST ((size_t)256 << 10)
+
+static bool is_zero_page(const char *page) {
+    uint64_t first;
+    memcpy(&first, page, sizeof(first));
+    return first == 0 &&
+           memcmp(page, page + sizeof(first), SYSTEM_PAGE - sizeof(first)) == 0;
+}
+
+/* Length of the pages without contents at the start of N bytes. */
+static size_t zero_length(const char *from, size_t n) {
+    size_t zero = 0;
+    while (n - zero >= SYSTEM_PAGE && is_zero_page(from + zero))
+        zero += SYSTEM_PAGE;
+    return zero;
+}
+
+/* Gives back memory that a new block may have had before. */
+static bool release(char *start, size_t bytes) {
+    size_t page = tcm_os_page_size();
+    return bytes >= SPARSE_LEAST && (uintptr_t)start % page == 0 &&
+           bytes % page == 0 && tcm_os_release(start, bytes);
+}
+
+/* Copies the first N bytes of a block. Where a long block has pages that the
+   program has not written to, which have no memory, the new block gets none
+   either. It is not read, which would make its pages count as resident. */
+static void copy_block(const struct tcm_block *block, const char *from,
+                       size_t n) {
+    char *to = block->ptr;
+    while (n >= SPARSE_LEAST) {
+        size_t part = zero_length(from, n);
+        if (part == 0) {
+            part = SYSTEM_PAGE;
+            memcpy(to, from, part);
+        } else if (!block->zeroed && !release(to, part)) {
+            memset(to, 0, part);
+        }
+        to += part;
+        from += part;
+        n -= part;
+    }
+    memcpy(to, from, n);
+}
+
 static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
                         void *ptr, const struct tcm_block_info *info,
                         size_t size, enum mtf_call call) {
@@ -151,7 +199,7 @@ static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
         return NULL;
     TCM_ASSERT(to.ptr != ptr && tcm_block_info(to.ptr).size >= size);
     tcm_trace_present(trace, ptr, info);
-    memcpy(to.ptr, ptr, size < info->size ? size : info->size);
+    copy_block(&to, ptr, size < info->size ? size : info->size);
     if (trace != NULL) {
         tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
                           to.word, true);

@@ -52,6 +52,12 @@ is "realloc that shrinks, and the free" "$(told | wc -l)" 2
 near "the same memory" "$(told | tail -n 1)" $tenth 20
 make move
 near "realloc that moves" "$(told | head -n 1)" $tenth 20
+make copy
+near "realloc to another place: the old block" "$(told | sed -n 2p)" $tenth 20
+near "and the new one" "$(told | tail -n 1)" $tenth 20
+at_least "the program has no more memory by it, in KiB" $((3 * tenth / 1024)) \
+    "$(cat out)"
+make copied
 make grow
 near "a block that grew" "$(told | tail -n 1)" $tenth 10
 make sparse

@@ -55,6 +55,33 @@ static void grow(void) {
     }
 }
 
+/* With a block behind it, to memory that was in use, and within that to places
+   that were written. */
+static void copy(void) {
+    char *volatile held = malloc(3 * LARGE);
+    memset(held, 2, MIB);
+    char *volatile behind = malloc(LARGE);
+    make(malloc(LARGE), LARGE / 10);
+    char *volatile last = malloc(LARGE);
+    block[LARGE - 1] = 3;
+    block[7] = 4;
+    memset(block, 0, 4096);
+    free(held);
+    make(realloc(block, 2 * LARGE), 0);
+    free(behind);
+    free(last);
+}
+
+/* Reads all of it. */
+static void check_copy(void) {
+    for (size_t i = 0; i < LARGE; i++)
+        if (block[i] != (i < 4096         ? 0
+                         : i < LARGE / 10 ? 1
+                         : i == LARGE - 1 ? 3
+                                          : 0))
+            exit(7);
+}
+
 static void give(void) {
     errno = 77;
     free(block);
@@ -128,6 +155,11 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "move")) {
         make(malloc(LARGE), LARGE / 10);
         make(realloc(block, 2 * LARGE), 0);
+    } else if (!strcmp(what, "copy")) {
+        copy();
+    } else if (!strcmp(what, "copied")) {
+        copy();
+        check_copy();
     } else if (!strcmp(what, "zero")) {
         make(malloc(LARGE), LARGE / 10);
         block = realloc(block, 0);
