@@ -119,7 +119,7 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
         ok = !asked || mtr_saver_end_mode_round(s, false);
     } else if (asked || now - s->last_round >= s->interval ||
                mtr_output_part_is_full(&s->output)) {
-        ok = mtr_saver_make_round(s);
+        ok = mtr_saver_make_round(s, asked);
         if (s->quiet_rounds == 1)
             become_idle(s);
         else if (s->quiet_rounds > 1)

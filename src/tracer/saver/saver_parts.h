@@ -164,8 +164,11 @@ void mtr_saver_close(struct mtr_saver *s);
 #define MTR_ROUND_NS 10000000u
 #define MTR_POLL_NS  1000000u
 
-/* Makes a round. false: the output failed. */
-bool mtr_saver_make_round(struct mtr_saver *s);
+/* Makes a round. EXACT: the counts of calls are up to date behind it; else they
+   may be a sample's interval behind. false: the output failed. */
+bool mtr_saver_make_round(struct mtr_saver *s, bool exact);
+/* Brings the counts of saved calls up to date. */
+void mtr_saver_count(struct mtr_saver *s);
 /* Frees the buffers whose last byte is in the output. */
 void mtr_saver_recycle(struct mtr_saver *s);
 /* Makes a poll: saves full buffers only. false: the output failed. */

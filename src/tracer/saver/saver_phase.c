@@ -339,7 +339,7 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     mtr_registry_clear_limits(rec);
     TCM_TESTPOINT("end_mode");
     await_calls_in_flight(s);
-    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+    if (!mtr_saver_make_round(s, true) || !mtr_saver_write_present(s) ||
         !mtr_saver_write_footer(s, MTF_END_EXIT))
         return false;
     mtr_saver_summarise(s, MTF_END_EXIT);
@@ -375,8 +375,8 @@ bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
     struct mtr_recorder *rec = s->rec;
     TCM_ASSERT(s->ready && s->output.held_bytes == 0);
     mtr_output_hold(&s->output);
-    bool ok =
-        mtr_saver_make_round(s) && mtr_saver_write_footer(s, MTF_END_EXIT);
+    bool ok = mtr_saver_make_round(s, true) &&
+              mtr_saver_write_footer(s, MTF_END_EXIT);
     if (!mtr_output_release(&s->output) || !ok)
         return false;
     mtr_saver_recycle(s);
@@ -418,7 +418,7 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_recorder *rec = s->rec;
     mtr_switch_off(rec, MTR_STOPPED);
-    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+    if (!mtr_saver_make_round(s, true) || !mtr_saver_write_present(s) ||
         !mtr_saver_write_footer(s, reason))
         return false;
     mtr_saver_summarise(s, reason);
@@ -454,6 +454,7 @@ bool mtr_saver_at_limit(struct mtr_saver *s) {
 void mtr_saver_give_up(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
+    mtr_saver_count(s);
     if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
         s->output.footer = true;
         if (mtr_output_truncate(&s->output,

@@ -24,18 +24,19 @@
 
 /* --- Saving -------------------------------------------------------------- */
 
-/* Adds the calls in the N bytes at P, which are saved bytes of B; IS_REST: all
-   of B that was not saved before. */
-static void count(struct mtr_saver *s, struct mtr_buffer *b, const uint8_t *p,
-                  size_t n, bool is_rest) {
+/* Adds the calls in those saved bytes of B that were not counted before.
+   IS_WHOLE: B will have no more. */
+static void count(struct mtr_saver *s, struct mtr_buffer *b, bool is_whole) {
     struct mtr_event_counts before = b->counted;
-    bool is_known = is_rest && b->is_counted;
+    bool is_known = is_whole && b->is_counted;
     if (!is_known || tcm_debug)
-        mtr_count_events(&b->counted, p, n);
+        mtr_count_events(&b->counted, b->base + b->counted_to,
+                         b->saved - b->counted_to);
     TCM_ASSERT(!is_known ||
                memcmp(&b->counted, &b->counts, sizeof(b->counts)) == 0);
     if (is_known)
         b->counted = b->counts;
+    b->counted_to = b->saved;
     s->counts.mallocs += b->counted.mallocs - before.mallocs;
     s->counts.memaligns += b->counted.memaligns - before.memaligns;
     s->counts.reallocs += b->counted.reallocs - before.reallocs;
@@ -76,10 +77,9 @@ static uint64_t given_time(const struct mtr_saver *s,
                : ns;
 }
 
-/* Saves B's bytes up to UPTO, which were published before TIME_HI. IS_REST: B
-   will have no more. */
+/* Saves B's bytes up to UPTO, which were published before TIME_HI. */
 static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
-                 uint64_t time_hi, bool is_rest) {
+                 uint64_t time_hi) {
     if (upto <= b->saved)
         return true;
     TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
@@ -103,7 +103,6 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
     }
     if (from < upto && !write_piece(s, b, from, upto, time_lo, time_hi))
         return false;
-    count(s, b, b->base + b->saved, upto - b->saved, is_rest);
     b->part = s->output.part;
     b->saved = upto;
     TCM_ASSERT(b->mark <= s->writer.raw_bytes);
@@ -165,7 +164,9 @@ static bool save_full(struct mtr_saver *s) {
     while (b != NULL) {
         struct mtr_buffer *next = b->next;
         found[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL]++;
-        ok = ok && save(s, b, b->used, now, true);
+        ok = ok && save(s, b, b->used, now);
+        if (ok)
+            count(s, b, true);
         b->next = NULL;
         if (s->written_tail != NULL)
             s->written_tail->next = b;
@@ -234,6 +235,50 @@ static struct mtr_buffer *list_unsaved(struct mtr_recorder *rec,
     return list;
 }
 
+/* Adds B to the list that ends at *TAIL if it has saved calls that were not
+   counted. A buffer may be met twice, as its thread hands it over. */
+static struct mtr_buffer **list_uncounted(struct mtr_buffer **tail,
+                                          struct mtr_buffer *b) {
+    if (b == NULL || b->in_round || b->counted_to >= b->saved)
+        return tail;
+    b->in_round = true;
+    b->next_seen = NULL;
+    *tail = b;
+    return &b->next_seen;
+}
+
+/*
+ * A full buffer carries the counts of its thread. Of buffers that threads hold,
+ * rounds save pieces without counting their calls, because decoding them would
+ * take as long as everything else that a round does; here they are counted.
+ */
+void mtr_saver_count(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    struct mtr_registry *r = &rec->registry;
+    struct mtr_buffer *list = NULL, **tail = &list;
+    tcm_lock(&r->lock);
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        struct mtr_thread_record *t =
+            TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
+        if (t->cold.session != rec->session)
+            continue;
+        tcm_lock(&rec->pool.lock);
+        tail = list_uncounted(tail, t->cold.buffer);
+        tcm_unlock(&rec->pool.lock);
+    }
+    tcm_unlock(&r->lock);
+    tcm_lock(&rec->pool.lock);
+    for (struct mtr_buffer *b = rec->pool.full_head; b != NULL; b = b->next)
+        tail = list_uncounted(tail, b);
+    tcm_unlock(&rec->pool.lock);
+    for (struct mtr_buffer *b = s->written_head; b != NULL; b = b->next)
+        tail = list_uncounted(tail, b);
+    for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
+        count(s, b, false);
+        b->in_round = false;
+    }
+}
+
 static bool write_notices(struct mtr_saver *s, uint64_t now) {
     struct mtr_recorder *rec = s->rec;
     if (rec->spool.notice_due) {
@@ -274,7 +319,7 @@ static bool begin_part(struct mtr_saver *s) {
 }
 
 /* The fence keeps the looks at positions behind the reading of the clock. */
-bool mtr_saver_make_round(struct mtr_saver *s) {
+bool mtr_saver_make_round(struct mtr_saver *s, bool exact) {
     uint64_t begin = mtr_clock_ns();
     TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.save_owner) != 0);
     tcm_fence_seq_cst();
@@ -284,7 +329,7 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
     bool ok = save_full(s);
     for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
         TCM_ASSERT(b->in_round);
-        ok = ok && save(s, b, b->seen, scanned_ns, false);
+        ok = ok && save(s, b, b->seen, scanned_ns);
         b->time_lo = begin;
         b->in_round = false;
     }
@@ -292,6 +337,9 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
     if (!ok)
         return false;
     s->quiet_rounds = s->dirty ? 0 : s->quiet_rounds + 1;
+    if (exact || s->quiet_rounds == 1 ||
+        scanned_ns - s->last_sample >= SAMPLE_NS)
+        mtr_saver_count(s);
     /* The first quiet round ends in a barrier, too: what the round before it
        saved may have been published after that round's time. */
     if (s->quiet_rounds <= 1) {

@@ -248,6 +248,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
         TCM_ASSERT(b != full && b->generation == pool->generation);
         TCM_ASSERT_SLOW(is_empty(b));
         b->saved = HEAD_BYTES;
+        b->counted_to = HEAD_BYTES;
         b->renewal = pool->renewal;
         *slot = b;
         /* Release, as for every store of a position: the saver loads it with

@@ -64,7 +64,8 @@ struct mtr_buffer {
     struct mtr_event_counts counts; /* full buffer: its calls, */
     bool is_counted;                /* if the thread knows them */
     /* Fields of the saver. */
-    struct mtr_event_counts counted; /* calls among the saved bytes */
+    struct mtr_event_counts counted; /* calls before COUNTED_TO */
+    uint32_t counted_to;             /* at most SAVED */
     uint64_t time_lo;                /* clock before the last look */
     uint64_t mark;  /* position in the output behind its last byte */
     uint32_t saved; /* saved bytes, head included */
