@@ -54,8 +54,25 @@ static bool store_bytes(struct mtf_raw_writer *w, const void *data, size_t n) {
     return true;
 }
 
-static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
+/* Where the next call of the compressor may put its output. */
+static uint8_t *compressed_end(struct mtf_raw_writer *w) {
+    TCM_ASSERT(w->gathered <= MTF_RAW_GATHER);
+    return w->out + w->gathered;
+}
+
+/* Passes the gathered output of the compressor to the sink. */
+static bool store_gathered(struct mtf_raw_writer *w) {
+    size_t n = w->gathered;
+    w->gathered = 0;
     return store_bytes(w, w->out, n);
+}
+
+/* Keeps N more bytes of output, the result of a compressor call. */
+static bool gather(struct mtf_raw_writer *w, size_t n) {
+    if (n == MTF_COMPRESS_ERROR)
+        return fail_writer(w);
+    w->gathered += n;
+    return w->gathered <= MTF_RAW_GATHER || store_gathered(w);
 }
 
 /* Notes that the sink has all bytes so far, of which the last ends a segment.
@@ -84,9 +101,9 @@ static bool put_bytes(struct mtf_raw_writer *w, const void *data, size_t n) {
     const uint8_t *p = data;
     while (n != 0) {
         size_t piece = n < MTF_COMPRESS_PIECE ? n : MTF_COMPRESS_PIECE;
-        size_t got =
-            mtf_compress_add(w->compress, p, piece, w->out, MTF_COMPRESS_ROOM);
-        if (!store_compressed(w, got))
+        size_t got = mtf_compress_add(w->compress, p, piece, compressed_end(w),
+                                      MTF_COMPRESS_ROOM);
+        if (!gather(w, got))
             return false;
         p += piece;
         n -= piece;
@@ -100,8 +117,9 @@ bool mtf_raw_writer_flush(struct mtf_raw_writer *w) {
         return false;
     if (w->compress == NULL || !w->in_frame)
         return true;
-    size_t n = mtf_compress_flush(w->compress, w->out, MTF_COMPRESS_ROOM);
-    return store_compressed(w, n) && note_settled(w);
+    size_t n =
+        mtf_compress_flush(w->compress, compressed_end(w), MTF_COMPRESS_ROOM);
+    return gather(w, n) && store_gathered(w) && note_settled(w);
 }
 
 uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w) {
@@ -113,6 +131,7 @@ bool mtf_raw_writer_go_back(struct mtf_raw_writer *w) {
     TCM_ASSERT(w->settled_bytes <= w->raw_bytes);
     w->failed = false;
     w->in_frame = false;
+    w->gathered = 0;
     w->raw_bytes = w->settled_bytes;
     w->stored_bytes = w->settled_stored;
     if (w->compress == NULL || !w->settled_in_frame)
@@ -127,8 +146,9 @@ bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
         return true;
     w->in_frame = false;
     if (w->compress != NULL) {
-        size_t n = mtf_compress_end(w->compress, w->out, MTF_COMPRESS_ROOM);
-        if (!store_compressed(w, n))
+        size_t n =
+            mtf_compress_end(w->compress, compressed_end(w), MTF_COMPRESS_ROOM);
+        if (!gather(w, n) || !store_gathered(w))
             return false;
     }
     return note_settled(w);
@@ -140,8 +160,8 @@ static bool begin_frame(struct mtf_raw_writer *w) {
     w->frame_start = w->raw_bytes;
     if (w->compress == NULL)
         return !w->failed;
-    size_t n = mtf_compress_begin(w->compress, w->out, MTF_COMPRESS_ROOM);
-    return store_compressed(w, n);
+    return gather(w, mtf_compress_begin(w->compress, compressed_end(w),
+                                        MTF_COMPRESS_ROOM));
 }
 
 /* --- Header ------------------------------------------------------------- */

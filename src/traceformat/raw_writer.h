@@ -36,7 +36,8 @@ struct mtf_raw_writer {
     mtf_sink *sink;
     void *ctx;
     struct mtf_compress *compress; /* NULL: plain */
-    uint8_t *out;                  /* compressed bytes on their way */
+    uint8_t *out;                  /* compressed bytes on their way, */
+    size_t gathered;               /* of which so many wait for more */
     uint64_t random;
     uint64_t raw_bytes;      /* written, before compression */
     uint64_t settled_bytes;  /* of those, in whole segments, with the sink */
@@ -58,7 +59,10 @@ struct mtf_raw_writer {
 
 /* Memory that mtf_raw_writer_init needs for a compressing writer (16-byte
    aligned); a plain one needs none. */
-#define MTF_RAW_WRITER_MEMORY (MTF_COMPRESS_MEMORY + MTF_COMPRESS_ROOM)
+#define MTF_RAW_WRITER_MEMORY                                                  \
+    (MTF_COMPRESS_MEMORY + MTF_RAW_GATHER + MTF_COMPRESS_ROOM)
+/* Compressed bytes that may wait until more go to the sink with them. */
+#define MTF_RAW_GATHER ((size_t)32 << 10)
 
 /*
  * MEMORY NULL: a plain trace. false: SIZE is too small for a compressor. In a
