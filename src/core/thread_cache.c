@@ -374,16 +374,31 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Slow functions                                                           */
 
-static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
-    for (; tcm_object_words && from != to; from++)
-        *tcm_bin_word(from) = tcm_object_word_or_none(from->ptr);
+/* Fills in the words of entries of CLASS. Nearly all have a table in the word
+   map, whose lines are warm, because frees use them. */
+static void fill_words(unsigned size_class, struct tcm_entry *from,
+                       struct tcm_entry *to) {
+    uint64_t reciprocal = tcm_class_reciprocal[size_class];
+    uintptr_t base = tcm_class_map_base;
+    for (; tcm_object_words && from != to; from++) {
+        size_t page = tcm_class_map_page(base, from->ptr);
+        uint64_t *table = NULL;
+        if (TCM_LIKELY(page < TCM_CLASS_MAP_PAGES))
+            table = (uint64_t *)tcm_load_relaxed(&tcm_word_map[page]);
+        uint64_t offset = (uintptr_t)from->ptr & (TCM_PAGE_SIZE - 1);
+        *tcm_bin_word(from) = TCM_LIKELY(table != NULL)
+                                  ? table + (offset * reciprocal >> 32)
+                                  : tcm_object_word_or_none(from->ptr);
+        TCM_ASSERT(*tcm_bin_word(from) == tcm_object_word_or_none(from->ptr));
+    }
 }
 
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
     cache->want_words = want;
     for (unsigned size_class = 1; want && size_class < tcm_class_count;
          size_class++)
-        fill_words(cache->cold[size_class].base, cache->bin[size_class].top);
+        fill_words(size_class, cache->cold[size_class].base,
+                   cache->bin[size_class].top);
 }
 
 static uint32_t first_fetch(const struct tcm_class_info *info) {
@@ -424,7 +439,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
         base[high].ptr = object;
     }
     if (tcm_object_words && cache->want_words)
-        fill_words(base, base + got);
+        fill_words(size_class, base, base + got);
     bin->top = base + got;
     cold->fetched = true;
     cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
