@@ -29,6 +29,33 @@
 #define TIME_EVENTS_MAX 5
 #define HEAD_BYTES      ((uint32_t)sizeof(struct mtf_spool_buffer))
 
+/* --- Words of allocations ------------------------------------------------ */
+
+/* mtf_alloc_payload and mtf_varint_word as constants. D: distance of the size
+   from the rounded size before. */
+#define EIGHTHS(d)     (((d) + (int)MTR_NEAR) / 8 - (int)MTR_NEAR / 8)
+#define LOW(d)         (((d) + (int)MTR_NEAR) % 8)
+#define ZIGZAG(n)      ((n) < 0 ? -2 * (n)-1 : 2 * (n))
+#define CHANGE(d)      ZIGZAG(EIGHTHS(d))
+#define ROUNDED(d)     (CHANGE(d) << 3 | MTF_RAW_ALLOC)
+#define EXACT(d)       ((CHANGE(d) << 3 | LOW(d)) << 3 | 4 | MTF_RAW_ALLOC)
+#define PAYLOAD(d)     (LOW(d) == 0 ? ROUNDED(d) : EXACT(d))
+#define VARINT_WORD(v) (((v) << 1 | 1) << ((v) >> 14 != 0 ? 2 : (v) >> 7 != 0))
+#define WORD(d)        VARINT_WORD(PAYLOAD(d))
+#define WORDS_4(d)     WORD(d), WORD((d) + 1), WORD((d) + 2), WORD((d) + 3)
+#define WORDS_16(d)                                                            \
+    WORDS_4(d), WORDS_4((d) + 4), WORDS_4((d) + 8), WORDS_4((d) + 12)
+#define WORDS_64(d)                                                            \
+    WORDS_16(d), WORDS_16((d) + 16), WORDS_16((d) + 32), WORDS_16((d) + 48)
+#define WORDS_256(d)                                                           \
+    WORDS_64(d), WORDS_64((d) + 64), WORDS_64((d) + 128), WORDS_64((d) + 192)
+#define WORDS_1024(d)                                                          \
+    WORDS_256(d), WORDS_256((d) + 256), WORDS_256((d) + 512),                  \
+        WORDS_256((d) + 768)
+
+const uint32_t mtr_near_alloc[2 * MTR_NEAR + 1] = {WORDS_1024(-1024),
+                                                   WORDS_1024(0), WORD(1024)};
+
 /* --- Events -------------------------------------------------------------- */
 
 static void put_time(struct mtr_thread *t, uint64_t ns) {
@@ -158,10 +185,10 @@ uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
 uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                          uint64_t old, bool moved) {
     uint64_t token = new_token(t);
-    unsigned n = mtf_raw_put_realloc(t->pos, t->last_freed, t->last_8th, call,
-                                     old, size, moved);
+    unsigned n = mtf_raw_put_realloc(t->pos, t->last_freed, t->last_size >> 3,
+                                     call, old, size, moved);
     t->last_freed = old;
-    t->last_8th = size >> 3;
+    t->last_size = size & ~(uint64_t)7;
     t->cold->counts.reallocs++;
     publish(t, n);
     return token;
@@ -255,7 +282,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     TCM_ASSERT(cold->gap_untraced <= cold->untraced &&
                cold->gap_dropped <= cold->dropped);
     cold->time_ns = tcm_max_u64(now, cold->time_ns);
-    t->last_8th = 0;
+    t->last_size = 0;
     t->last_freed = t->next_token;
     set_free_len(t, 1);
     count_begin(t);

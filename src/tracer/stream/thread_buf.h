@@ -105,7 +105,7 @@ struct mtr_thread {
     uint8_t *pos;         /* next byte; read by the saver */
     uint8_t *limit;       /* slow path from here on; others may store 0 */
     uint64_t next_token;  /* of the next allocation */
-    uint64_t last_8th;    /* predictor: last size / 8 */
+    uint64_t last_size;   /* predictor: last size without its low 3 bits */
     uint64_t last_freed;  /* predictor: last freed token */
     uint64_t first_token; /* smaller tokens are untraced; UINT64_MAX: each
                              free is slow, cold has it */
@@ -165,18 +165,37 @@ static TCM_ALWAYS_INLINE void mtr_put(struct mtr_thread *t, uint64_t payload) {
 /* Records a free at a DISTANCE above free_max, and adapts the usual length. */
 void mtr_put_free_long(struct mtr_thread *t, uint64_t distance);
 
+/*
+ * Varint words of the allocations whose sizes are at most MTR_NEAR away from
+ * the rounded size before, by that distance plus MTR_NEAR. To compute such a
+ * word takes twice as many instructions as the rest of the event.
+ */
+#define MTR_NEAR 1024u
+extern TCM_LOCAL const uint32_t mtr_near_alloc[2 * MTR_NEAR + 1];
+
 /* The two hot events. The caller has checked pos < limit and the sticky
    call. */
 static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
                                                 size_t size) {
     uint64_t token = t->next_token;
-    uint64_t payload = mtf_alloc_payload(size, t->last_8th);
+    uint64_t last = t->last_size;
+    uint64_t near = size - last + MTR_NEAR;
     TCM_ASSERT(token >= t->first_token || t->first_token == UINT64_MAX);
-    TCM_ASSERT(!mtr_drops(t));
+    TCM_ASSERT(!mtr_drops(t) && last % 8 == 0);
     t->next_token = token + 1;
-    t->last_8th = size >> 3;
+    t->last_size = size & ~(uint64_t)7;
     tcm_prefetch_write(t->pos + MTR_PREFETCH_AHEAD);
-    mtr_put(t, payload);
+    if (TCM_UNLIKELY(near > 2 * MTR_NEAR)) {
+        mtr_put(t, mtf_alloc_payload(size, last >> 3));
+        return token;
+    }
+    uint8_t *pos = t->pos;
+    uint64_t word = mtr_near_alloc[near];
+    mtf_store_le64(pos, word);
+    size_t shift = (unsigned)__builtin_ctzll(word);
+    /* Keeps gcc 12 from adding to it as an int and extending the sum. */
+    TCM_FORGET(shift);
+    mtr_publish(t, pos, shift + 1);
     return token;
 }
 

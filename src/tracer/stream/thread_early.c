@@ -163,7 +163,7 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     size_t n = (size_t)(from->pos - early_bytes) - HEAD_BYTES;
     TCM_ASSERT(b->size >= MTR_SMALL_BYTES && n < b->size - HEAD_BYTES);
     t->next_token = from->next_token;
-    t->last_8th = from->last_8th;
+    t->last_size = from->last_size;
     t->last_freed = from->last_freed;
     mtr_set_alloc_call(t, from->alloc_call);
     t->free_call = from->free_call;

@@ -96,7 +96,7 @@ check_x86_64() { # MINIMAL TRACING
     [ "$(sort -u counts | wc -l)" -le 2 ]
     result "both libraries take as many" $?
     for function in malloc _Znwm; do
-        check_path recorded $function 53 14 "$2"
+        check_path recorded $function 44 15 "$2"
     done
     for function in free _ZdlPv; do
         check_path recorded $function 58 20 "$2"
@@ -108,7 +108,7 @@ check_aarch64() { # MINIMAL TRACING
     for function in malloc _Znwm; do
         check_path straight $function 17 6 "$1"
         check_path straight $function 19 6 "$2"
-        check_path recorded $function 60 12 "$2"
+        check_path recorded $function 60 14 "$2"
     done
     for plain in "free 27 8" "_ZdlPv 27 8" "_ZdlPvm 28 8"; do
         # shellcheck disable=SC2086

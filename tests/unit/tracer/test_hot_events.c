@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The length of a free's varint: a reader gets the same token whatever length
- * was chosen, and a length above the necessary one is chosen only where nearly
- * all frees need it.
+ * The hot events as a thread writes them. An allocation has the bytes that the
+ * format's encoder gives for its size, near the size before or far from it. A
+ * free reads back as the same token whatever length was chosen, and a length
+ * above the necessary one is chosen only where nearly all frees need it.
  */
 #include "lib/prng.h"
 #include "lib/tap.h"
@@ -34,9 +35,33 @@ static unsigned put_free(uint64_t token, bool *good) {
     return n;
 }
 
+/* True if an allocation of SIZE after one of LAST has the right bytes. */
+static bool is_right(uint64_t last, uint64_t size) {
+    uint8_t expected[8];
+    begin();
+    mtr_put_alloc(t, last);
+    uint8_t *pos = t->pos;
+    uint64_t token = mtr_put_alloc(t, size);
+    unsigned n = mtf_varint_put(expected, mtf_alloc_payload(size, last >> 3));
+    return token == (1 << 20) + 1 && (size_t)(t->pos - pos) == n &&
+           memcmp(pos, expected, sizeof(expected)) == 0;
+}
+
+static void test_allocations(void) {
+    bool good = true;
+    for (uint64_t last = 4090; last <= 4110; last += 7)
+        for (uint64_t size = 0; size <= 9000; size++)
+            good &= is_right(last, size);
+    tap_ok(good, "allocations of sizes near and far");
+    for (unsigned i = 0; i < 48; i++)
+        good &= is_right(3, (uint64_t)1 << i) && is_right((uint64_t)1 << i, 3);
+    tap_ok(good, "allocations of all magnitudes");
+}
+
 int main(void) {
     struct prng random;
     bool good = true;
+    test_allocations();
     prng_seed(&random, 1);
 
     /* Random lives: a far token for every allocation. */
