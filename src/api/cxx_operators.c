@@ -16,7 +16,7 @@
 
 #include <errno.h>
 
-#define OPERATOR TCM_PUBLIC
+#define OPERATOR TCM_PUBLIC_FAST
 #define N(name)  TCM_EXPORT(name)
 
 /* std::nothrow_t is passed by reference, std::align_val_t is a size_t. */

@@ -16,6 +16,10 @@
 #endif
 
 #define TCM_PUBLIC __attribute__((visibility("default")))
+/* An exported function with a fast path. Its cache lines do not depend on what
+   the compiler makes of other functions: by these a recorded malloc and free
+   differ by a fifth of a nanosecond each. */
+#define TCM_PUBLIC_FAST TCM_PUBLIC TCM_ALIGNED(TCM_CACHE_LINE)
 
 /* Makes NAME an alias of the exported function TARGET of the same file. The
    compiler warns unless it has all attributes that TARGET was declared with. */

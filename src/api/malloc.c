@@ -72,11 +72,11 @@ static TCM_ALWAYS_INLINE void *far_skip(size_t size) {
     return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_skip);
 }
 
-TCM_PUBLIC void *TCM_EXPORT(malloc)(size_t size) {
+TCM_PUBLIC_FAST void *TCM_EXPORT(malloc)(size_t size) {
     return tcm_alloc_path(size, far_malloc, slow_malloc);
 }
 
-TCM_PUBLIC void TCM_EXPORT(free)(void *ptr) {
+TCM_PUBLIC_FAST void TCM_EXPORT(free)(void *ptr) {
     tcm_free_path(tcm_class_map_base, ptr, far_free, slow_free);
 }
 
