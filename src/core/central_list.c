@@ -163,13 +163,13 @@ static struct tcm_span *make_span(unsigned size_class) {
     return span;
 }
 
-/* Adds the new span SPAN to CENTRAL. */
+/* Adds the new span SPAN to CENTRAL, but to no list: the caller takes objects
+   of it, and relists it. */
 static void add_span(struct tcm_central *central, struct tcm_span *span) {
     TCM_ASSERT(span->state == TCM_SPAN_MOVING);
     TCM_ASSERT(span->free_count == span->objects);
     /* Threads with a neighbouring span read whether this one is free. */
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
-    list_insert(central, span);
     add_to_counter(&central->span_count, 1);
     add_to_counter(&central->free_objects, span->objects);
 }
@@ -220,14 +220,20 @@ static bool bits_are_counted(const struct tcm_span *span) {
            (last == 0 || span->free_bits[span->bit_words - 1] >> last == 0);
 }
 
+/* The first span of the first bucket that has any. NULL: none has. Without a
+   branch for each bucket, of which several would be mispredicted. */
 static struct tcm_span *fullest_span(struct tcm_central *central) {
+    unsigned filled = 0;
+    TCM_STATIC_ASSERT(TCM_CENTRAL_BUCKETS == 4, "all buckets are asked");
     tcm_lock_assert_held(&central->lock);
-    for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
-        if (!tcm_dlist_empty(&central->spans[b]))
-            return TCM_CONTAINER_OF(central->spans[b].next, struct tcm_span,
-                                    link);
-    }
-    return NULL;
+    filled |= (unsigned)!tcm_dlist_empty(&central->spans[0]);
+    filled |= (unsigned)!tcm_dlist_empty(&central->spans[1]) << 1;
+    filled |= (unsigned)!tcm_dlist_empty(&central->spans[2]) << 2;
+    filled |= (unsigned)!tcm_dlist_empty(&central->spans[3]) << 3;
+    if (filled == 0)
+        return NULL;
+    return TCM_CONTAINER_OF(central->spans[__builtin_ctz(filled)].next,
+                            struct tcm_span, link);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -262,72 +268,98 @@ static TCM_ALWAYS_INLINE uint64_t ones_from(unsigned low, unsigned n) {
     return ~(uint64_t)0 >> (64 - n) << low;
 }
 
-/* Writes the objects of BITS to OUT from index *GOT on, the lowest first, until
-   there are COUNT. BASE is the object of bit 0. Returns the bits that are left.
-   Usually the bits are a few runs, each of which costs few instructions. */
+/* Writes COUNT objects of SIZE bytes from OBJECT on below END, the first one
+   highest. Returns the lowest place. */
+static TCM_ALWAYS_INLINE void **put_down(void **end, uintptr_t object,
+                                         size_t size, unsigned count) {
+    for (; count >= 4; count -= 4, end -= 4, object += 4 * size) {
+        end[-1] = (void *)object;
+        end[-2] = (void *)(object + size);
+        end[-3] = (void *)(object + 2 * size);
+        end[-4] = (void *)(object + 3 * size);
+    }
+    for (; count != 0; count--, object += size)
+        *--end = (void *)object;
+    return end;
+}
+
+/* Writes the objects of BITS below *END, the lowest one highest, until there is
+   no room above OUT, and lowers *END. BASE is the object of bit 0. Returns the
+   bits that are left. Usually the bits are a few runs, each of which costs few
+   instructions. */
 static TCM_ALWAYS_INLINE uint64_t take_bits(uint64_t bits, uintptr_t base,
                                             size_t size, void **out,
-                                            unsigned *got, unsigned count) {
-    while (bits != 0 && *got < count) {
+                                            void ***end) {
+    void **at = *end;
+    while (bits != 0 && at != out) {
         unsigned low = (unsigned)__builtin_ctzll(bits);
         uint64_t gaps = ~(bits >> low);
         unsigned run = gaps == 0 ? 64 : (unsigned)__builtin_ctzll(gaps);
-        if (run > count - *got)
-            run = count - *got;
-        uintptr_t object = base + (size_t)low * size;
-        for (void **end = out + *got + run, **at = end - run; at != end; at++) {
-            *at = (void *)object;
-            object += size;
-        }
-        *got += run;
+        unsigned room = (unsigned)(at - out);
+        if (run > room)
+            run = room;
+        at = put_down(at, base + (size_t)low * size, size, run);
         bits &= ~ones_from(low, run);
     }
+    *end = at;
     return bits;
 }
 
-/* Takes up to COUNT objects of SPAN, which has that many, from lines that are
-   wholly free. Returns how many. */
-static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
+/* Takes objects of SPAN from lines that are wholly free, until there is no room
+   between OUT and END. Returns the new end. */
+static void **take_lines(struct tcm_span *span, void **out, void **end) {
     size_t size = tcm_class[span->size_class].size;
-    unsigned got = 0;
     for (unsigned word = span->first_word; word < span->bit_words; word++) {
         uint64_t lines = whole_lines(span->free_bits[word], size);
         uintptr_t base = span->start + (size_t)word * 64 * size;
-        uint64_t left = take_bits(lines, base, size, out, &got, count);
+        uint64_t left = take_bits(lines, base, size, out, &end);
         span->free_bits[word] &= ~(lines ^ left);
-        if (got == count)
+        if (end == out)
             break;
     }
-    return got;
+    return end;
 }
 
-/* Takes up to COUNT free objects of SPAN, the lowest. Where several threads
-   allocate and a line holds several objects, objects of wholly free lines come
-   first: another thread may use the other objects of a line. */
-static unsigned take_objects(struct tcm_span *span, void **out,
+/* Takes up to COUNT free objects of SPAN, the lowest, and writes them below
+   END, the lowest one highest. Where several threads allocate and a line holds
+   several objects, objects of wholly free lines come first: another thread may
+   use the other objects of a line. Returns how many. */
+static unsigned take_objects(struct tcm_span *span, void **end,
                              unsigned count) {
     size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
-    unsigned got = 0;
     tcm_lock_assert_held(&tcm_central[span->size_class].lock);
     TCM_ASSERT(tcm_span_is_valid(span) && span->free_count != 0);
     TCM_ASSERT_SLOW(bits_are_counted(span));
     if (count > span->free_count)
         count = span->free_count;
+    void **out = end - count;
     if (size < TCM_CACHE_LINE && tcm_load_relaxed(&tcm_cache_count) > 1)
-        got = take_lines(span, out, count);
-    while (got < count) {
+        end = take_lines(span, out, end);
+    while (end != out) {
         uint64_t bits = span->free_bits[word];
         uintptr_t base = span->start + (size_t)word * 64 * size;
-        bits = take_bits(bits, base, size, out, &got, count);
+        bits = take_bits(bits, base, size, out, &end);
         span->free_bits[word] = bits;
         if (bits == 0 && word + 1u < span->bit_words)
             word++;
     }
     span->first_word = (uint8_t)word;
-    span->free_count = (uint16_t)(span->free_count - got);
-    TCM_ASSERT(got == count);
-    return got;
+    span->free_count = (uint16_t)(span->free_count - count);
+    return count;
+}
+
+/* Moves SPAN, of which objects were taken, to the list of its new bucket.
+   LISTED: it is in the list of its old one. */
+static void relist(struct tcm_central *central, struct tcm_span *span,
+                   bool listed) {
+    unsigned left = span->free_count;
+    if (listed && left != 0 && bucket_of(span) == span->bucket)
+        return;
+    if (listed)
+        tcm_dlist_remove(&span->link);
+    if (left != 0)
+        list_insert(central, span);
 }
 
 unsigned tcm_central_fetch(unsigned size_class, void **out,
@@ -336,33 +368,34 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
     unsigned got = 0;
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
-        if (span == NULL) {
+        bool listed = span != NULL;
+        if (!listed) {
             tcm_unlock(&central->lock);
             span = make_span(size_class);
             tcm_lock(&central->lock);
             /* Other threads may have returned objects to fuller spans
-               meanwhile; but the new span must not stay in a list with all its
-               objects free, so it is used. */
-            if (span != NULL)
+               meanwhile; but the new span must not stay with all its objects
+               free, so it is used. */
+            if (span != NULL) {
                 add_span(central, span);
-            else
+            } else {
                 span = fullest_span(central);
+                listed = true;
+            }
         }
         if (span == NULL)
             break;
-        unsigned n = take_objects(span, out + got, count_wanted - got);
+        unsigned n =
+            take_objects(span, out + count_wanted - got, count_wanted - got);
         got += n;
         TCM_ASSERT(central->free_objects >= n);
         add_to_counter(&central->free_objects, -(uint64_t)n);
-        if (span->free_count == 0) {
-            tcm_dlist_remove(&span->link);
-        } else if (bucket_of(span) != span->bucket) {
-            tcm_dlist_remove(&span->link);
-            list_insert(central, span);
-        }
+        relist(central, span, listed);
     }
     add_to_counter(&central->fetches, 1);
     tcm_unlock(&central->lock);
+    if (TCM_UNLIKELY(got < count_wanted))
+        __builtin_memmove(out, out + count_wanted - got, got * sizeof(out[0]));
     return got;
 }
 
@@ -420,18 +453,38 @@ static TCM_ALWAYS_INLINE unsigned slot_of(struct tcm_central *central,
     return (unsigned)slot;
 }
 
+/* How many of the N OBJECTS, from the first on, follow each other at distances
+   of STEP. */
+static TCM_ALWAYS_INLINE unsigned run_length(void *const *objects, unsigned n,
+                                             uintptr_t step) {
+    uintptr_t next = (uintptr_t)objects[0] + step;
+    unsigned run = 1;
+    for (; run + 4 <= n; run += 4, next += 4 * step) {
+        uintptr_t differ = ((uintptr_t)objects[run] ^ next) |
+                           ((uintptr_t)objects[run + 1] ^ (next + step)) |
+                           ((uintptr_t)objects[run + 2] ^ (next + 2 * step)) |
+                           ((uintptr_t)objects[run + 3] ^ (next + 3 * step));
+        if (differ != 0)
+            break;
+    }
+    for (; run < n && (uintptr_t)objects[run] == next; run++)
+        next += step;
+    return run;
+}
+
 /* Marks the first of the N OBJECTS, all of SPAN, and the objects that follow it
-   at distances of STEP, which is plus or minus their size. Returns how many. */
-static unsigned mark_run(struct tcm_central *central, struct tcm_span *span,
-                         void *const *objects, unsigned n, uintptr_t step) {
+   at distances of STEP, which is plus or minus their size. Returns how many.
+   Apart from its caller, whose loop for single objects needs the registers. */
+static TCM_NOINLINE unsigned mark_run(struct tcm_central *central,
+                                      struct tcm_span *span,
+                                      void *const *objects, unsigned n,
+                                      uintptr_t step) {
     const struct tcm_class_info *info = &tcm_class[class_of(central)];
     unsigned slot = slot_of(central, span, objects[0]);
     bool rises = step == info->size;
     unsigned room = rises ? info->objects - slot : slot + 1;
-    unsigned most = n < room ? n : room, run = 1;
-    for (uintptr_t next = (uintptr_t)objects[0] + step;
-         run < most && (uintptr_t)objects[run] == next; run++)
-        next += step;
+    unsigned most = n < room ? n : room;
+    unsigned run = run_length(objects, most, step);
     mark_slots(central, span, rises ? slot : slot - (run - 1), run);
     return run;
 }

@@ -39,9 +39,10 @@ extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
-/* Writes up to COUNT objects to OUT, lowest address first within a span, but
-   objects that share a cache line with others last. Returns how many: fewer
-   when memory is short. */
+/* Writes up to COUNT objects to OUT in the order of a bin, which uses the last
+   one first: within a span the lowest address comes last, but before it objects
+   that share a cache line with others. Returns how many: fewer when memory is
+   short. */
 unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
 /* Takes back COUNT objects. Dies on a pointer that is not an object in use of
    this class. */

@@ -432,12 +432,8 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     if (got == 0)
         return false;
     TCM_ASSERT(got <= n && n <= cold->capacity);
-    /* Lowest address on top: it is used first. */
-    for (uint32_t low = 0, high = got; low < high--; low++) {
-        void *object = objects[low];
-        base[low].ptr = objects[high];
-        base[high].ptr = object;
-    }
+    for (uint32_t i = 0; tcm_object_words && i < got; i++)
+        base[i].ptr = batch[i];
     if (tcm_object_words && cache->want_words)
         fill_words(size_class, base, base + got);
     bin->top = base + got;

@@ -25,10 +25,24 @@ static bool transfer_is_valid(const struct tcm_transfer *transfer) {
            (transfer->count == 0 || transfer->object != NULL);
 }
 
-/* Takes up to COUNT objects, if there are at least LEAST. Returns how many. */
+static TCM_ALWAYS_INLINE void copy_reversed(void **out, void *const *from,
+                                            unsigned count) {
+    void *const *last = from + count;
+    for (; count >= 4; count -= 4, out += 4, last -= 4) {
+        out[0] = last[-1];
+        out[1] = last[-2];
+        out[2] = last[-3];
+        out[3] = last[-4];
+    }
+    for (; count != 0; count--)
+        *out++ = *--last;
+}
+
+/* Takes up to COUNT objects, if there are at least LEAST, the one parked last
+   first. Returns how many. */
 static unsigned take_parked(struct tcm_transfer *transfer, void **out,
                             unsigned count, unsigned least) {
-    TCM_ASSERT(count <= TCM_MAX_BATCH && least <= count);
+    TCM_ASSERT(least <= count);
     tcm_lock(&transfer->lock);
     TCM_ASSERT(transfer_is_valid(transfer));
     unsigned got = transfer->count < count ? transfer->count : count;
@@ -36,7 +50,7 @@ static unsigned take_parked(struct tcm_transfer *transfer, void **out,
         got = 0;
     if (got != 0) {
         unsigned rest = transfer->count - got;
-        __builtin_memcpy(out, transfer->object + rest, got * sizeof(out[0]));
+        copy_reversed(out, transfer->object + rest, got);
         tcm_store_relaxed(&transfer->count, rest);
         if (rest < transfer->low)
             tcm_store_relaxed(&transfer->low, rest);

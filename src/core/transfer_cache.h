@@ -31,8 +31,9 @@ extern struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
 
 void tcm_transfer_init(void);
 
-/* Writes up to COUNT (at most TCM_MAX_BATCH) objects of CLASS to OUT. Returns
-   how many; 0: out of memory. */
+/* Writes up to COUNT (at most TCM_MAX_BATCH) objects of CLASS to OUT in the
+   order of a bin, which uses the last one first. Returns how many; 0: out of
+   memory. */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
 void tcm_transfer_insert(unsigned size_class, void *const *objects,

@@ -78,6 +78,14 @@ static void test_model(unsigned size_class) {
     tap_is_u64(central->free_objects, 0, "class %u: nothing left", size_class);
 }
 
+static void reverse(void **object, unsigned n) {
+    for (unsigned i = 0; i < n / 2; i++) {
+        void *swap = object[i];
+        object[i] = object[n - 1 - i];
+        object[n - 1 - i] = swap;
+    }
+}
+
 /* A fresh span gives its lowest objects first; then comes the fullest span. */
 static void test_order(void) {
     unsigned size_class = tcm_size_class(64);
@@ -85,17 +93,20 @@ static void test_order(void) {
     void *first[TCM_MAX_OBJECTS], *second[TCM_MAX_OBJECTS];
     tap_is_u64(tcm_central_fetch(size_class, first, objects), objects,
                "a whole span");
-    bool rising = true;
+    bool falling = true;
     for (unsigned i = 1; i < objects; i++)
-        rising &= (char *)first[i] == (char *)first[0] + i * 64;
-    tap_ok(rising, "in order of addresses");
+        falling &= (char *)first[i] == (char *)first[0] - i * 64;
+    tap_ok(falling, "in order of addresses, the lowest last");
     tap_is_u64(tcm_central_fetch(size_class, second, objects), objects,
                "another");
+    reverse(first, objects);
+    reverse(second, objects);
     /* nearly all objects of the first span are free, of the second a few */
     tcm_central_return(size_class, first + 1, objects - 1);
     tcm_central_return(size_class, second, 3);
     void *next[4];
     tcm_central_fetch(size_class, next, 4);
+    reverse(next, 4);
     tap_ok(next[0] == second[0] && next[1] == second[1] && next[2] == second[2],
            "the fullest span is used first, its lowest object first");
     tap_ok(next[3] == first[1], "then the other");
@@ -103,14 +114,6 @@ static void test_order(void) {
     tcm_central_return(size_class, first, 1);
     tcm_central_return(size_class, second + 3, objects - 3);
     tap_is_u64(tcm_central[size_class].span_count, 0, "all back");
-}
-
-static void reverse(void **object, unsigned n) {
-    for (unsigned i = 0; i < n / 2; i++) {
-        void *swap = object[i];
-        object[i] = object[n - 1 - i];
-        object[n - 1 - i] = swap;
-    }
 }
 
 struct run {
