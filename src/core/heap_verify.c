@@ -76,6 +76,10 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
         shard->free += span->pages;
         verify_run(span);
         break;
+    case TCM_SPAN_SPARE:
+        shard->free += span->pages;
+        TCM_CHECK(span->size_class == 0);
+        break;
     case TCM_SPAN_RELEASED:
         shard->released += span->pages;
         verify_run(span);
@@ -207,7 +211,7 @@ static void verify_pages(void) {
         TCM_CHECK(heap->shard == i);
         verify_set(&heap->free);
         verify_set(&heap->released);
-        TCM_CHECK(sum->free == heap->free_pages);
+        TCM_CHECK(sum->free == heap->free_pages + heap->spare_pages);
         TCM_CHECK(sum->released == heap->released_pages);
         TCM_CHECK(sum->large == heap->large_pages);
         TCM_CHECK(sum->large_blocks == heap->large_blocks);

@@ -198,6 +198,17 @@ static struct tcm_span *fit_request(const struct tcm_run_set *set,
     return run;
 }
 
+/* A FREE run for WANT. If there is none, SPARE spans are merged: perhaps they
+   and what lies between them are long enough. */
+static struct tcm_span *fit_free(struct tcm_page_heap *heap,
+                                 const struct request *want, size_t *offset) {
+    struct tcm_span *run = fit_request(&heap->free, want, offset);
+    if (run != NULL || heap->spare_pages == 0)
+        return run;
+    tcm_spare_merge(heap);
+    return fit_request(&heap->free, want, offset);
+}
+
 /* Offset of the block in RUN, which is long enough for it. */
 static size_t offset_in(const struct tcm_span *run,
                         const struct request *want) {
@@ -253,7 +264,7 @@ static struct tcm_span *find_run(struct tcm_page_heap *heap,
                                  const struct request *want, size_t *offset,
                                  bool *fresh) {
     for (bool more = true; more;) {
-        struct tcm_span *run = fit_request(&heap->free, want, offset);
+        struct tcm_span *run = fit_free(heap, want, offset);
         *fresh = false;
         more = false;
         if (run == NULL && !want->borrows && within_limit(heap, want->pages)) {
@@ -343,7 +354,8 @@ static bool has_share(const struct tcm_page_heap *heap) {
         return false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t used = used_pages(tcm_page_shard[i]);
-        uint64_t idle = tcm_load_relaxed(&tcm_page_shard[i]->free_pages);
+        uint64_t idle = tcm_load_relaxed(&tcm_page_shard[i]->free_pages) +
+                        tcm_load_relaxed(&tcm_page_shard[i]->spare_pages);
         taken += used > idle ? used - idle : 0;
     }
     return used_pages(heap) * n >= taken;
@@ -368,7 +380,13 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         zeroed = &unused;
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    struct tcm_span *span = alloc_locked(heap, &want, zeroed);
+    struct tcm_span *span = NULL;
+    if (state == TCM_SPAN_MOVING && align_pages == 1)
+        span = tcm_spare_take(heap, pages, bit_words);
+    if (span != NULL)
+        tcm_page_count(&heap->spans_made, 1);
+    else
+        span = alloc_locked(heap, &want, zeroed);
     tcm_unlock(&heap->lock);
     if (span == NULL && has_share(heap)) {
         want.borrows = true;
@@ -394,8 +412,7 @@ struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages) {
     TCM_ASSERT(pages != 0);
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    if (fit_request(&heap->free, &want, &offset) == NULL &&
-        within_limit(heap, pages)) {
+    if (fit_free(heap, &want, &offset) == NULL && within_limit(heap, pages)) {
         struct tcm_span *run = fit_request(&heap->released, &want, &offset);
         if (run != NULL)
             span = carve_for(run, offset, &want);
@@ -404,13 +421,17 @@ struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages) {
     return span;
 }
 
-/* Makes RUN, of PAGES pages, FREE. Under a limit only shard 0 allocates, so the
-   others return the memory. */
+/* Frees RUN, of PAGES pages: as a spare, if it is MOVING and there are few,
+   else as FREE. Under a limit only shard 0 allocates, so the others return the
+   memory. */
 static void make_free(struct tcm_page_heap *heap, struct tcm_span *run,
                       size_t pages) {
     uintptr_t end = tcm_span_end(run);
-    tcm_run_insert_merged(run, TCM_SPAN_FREE);
-    if (heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0))
+    bool at_once =
+        heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0);
+    if (run->state != TCM_SPAN_MOVING || !tcm_spare_keep(heap, run))
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
+    if (at_once)
         (void)tcm_page_release_run(run, SIZE_MAX);
     else
         tcm_page_scavenge(heap, pages, end);
@@ -480,9 +501,21 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
     return room;
 }
 
+/* Merges SPARE spans if one of them ends the free pages behind SPAN. */
+static void merge_behind(struct tcm_page_heap *heap, struct tcm_span *span) {
+    const struct tcm_span *at = span;
+    do
+        at = tcm_run_after(at);
+    while (tcm_run_is_free(at));
+    if (at != NULL && tcm_load_relaxed(&at->state) == TCM_SPAN_SPARE)
+        tcm_spare_merge(heap);
+}
+
 static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     size_t need = pages - span->pages;
+    if (heap->spare_pages != 0)
+        merge_behind(heap, span);
     if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES ||
         !within_limit(heap, need) || room_behind(span, need, may_grow) < need)
         return false;
@@ -545,8 +578,11 @@ size_t tcm_page_heap_release(size_t pages) {
 
 void tcm_page_heap_set_limit(uint64_t pages) {
     tcm_page_heap_lock_all();
-    for (uint32_t i = 0; i < tcm_page_shards; i++)
+    for (uint32_t i = 0; i < tcm_page_shards; i++) {
         tcm_page_shard[i]->limit_pages = pages;
+        if (pages != 0)
+            tcm_spare_merge(tcm_page_shard[i]);
+    }
     tcm_store_relaxed(&usable_shards, pages != 0 ? 1u : TCM_PAGE_SHARDS);
     tcm_page_heap_unlock_all();
     if (pages != 0)
@@ -573,7 +609,7 @@ void tcm_page_heap_figures(struct tcm_page_figures *out) {
     for (uint32_t i = 0; i < tcm_page_shards; i++) {
         const struct tcm_page_heap *heap = tcm_page_shard[i];
         out->committed += heap->committed_pages;
-        out->free += heap->free_pages;
+        out->free += heap->free_pages + heap->spare_pages;
         out->released += heap->released_pages;
         out->busy += heap->busy_pages;
         out->large += heap->large_pages;

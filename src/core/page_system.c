@@ -211,6 +211,7 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     size_t done = 0;
     tcm_lock_assert_held(&heap->lock);
+    tcm_spare_merge(heap);
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
         struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
@@ -253,6 +254,7 @@ void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed,
     if (most < RELEASE_PAGES)
         most = RELEASE_PAGES;
     heap->scavenge_wait = EMPTY_WAIT;
+    tcm_spare_merge(heap);
     struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
     if (run == NULL)
         return;

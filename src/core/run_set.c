@@ -35,10 +35,15 @@ TCM_STATIC_ASSERT(RECORD_BYTES(1) <= LINE_BYTES,
 TCM_STATIC_ASSERT(RECORD_BYTES(MAX_WORDS) <= TCM_SPAN_SIZES * LINE_BYTES,
                   "enough pools");
 
+/* Number of the pool of records with BIT_WORDS words of free_bits. */
+static unsigned pool_number(unsigned bit_words) {
+    TCM_ASSERT(bit_words != 0 && bit_words <= MAX_WORDS);
+    return (unsigned)((RECORD_BYTES(bit_words) - 1) / LINE_BYTES);
+}
+
 static struct tcm_pool *pool_of(struct tcm_span_pools *pools,
                                 unsigned bit_words) {
-    TCM_ASSERT(bit_words != 0 && bit_words <= MAX_WORDS);
-    return &pools->pool[(RECORD_BYTES(bit_words) - 1) / LINE_BYTES];
+    return &pools->pool[pool_number(bit_words)];
 }
 
 struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
@@ -562,4 +567,66 @@ struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages) {
     if (run == NULL || tcm_load_relaxed(&run->state) != TCM_SPAN_FREE)
         return NULL;
     return join_around(run, pages);
+}
+
+/* --- Spare spans ---------------------------------------------------------- */
+
+/* Bound on a shard's SPARE pages. */
+#define SPARE_PAGES 256u
+
+static struct tcm_span **spares_of(struct tcm_page_heap *heap, size_t pages,
+                                   unsigned bit_words) {
+    tcm_lock_assert_held(&heap->lock);
+    TCM_ASSERT(pages != 0 && pages <= TCM_SPARE_LENGTH);
+    return &heap->spare[pages - 1][pool_number(bit_words)];
+}
+
+struct tcm_span *tcm_spare_take(struct tcm_page_heap *heap, size_t pages,
+                                unsigned bit_words) {
+    if (pages > TCM_SPARE_LENGTH)
+        return NULL;
+    struct tcm_span **list = spares_of(heap, pages, bit_words);
+    struct tcm_span *span = *list;
+    if (span == NULL)
+        return NULL;
+    TCM_ASSERT(span->state == TCM_SPAN_SPARE && span->pages == pages);
+    TCM_ASSERT(heap->spare_pages >= pages);
+    *list = span->left;
+    tcm_page_count(&heap->spare_pages, -(uint64_t)pages);
+    span->bit_words = (uint8_t)bit_words;
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_MOVING);
+    return span;
+}
+
+bool tcm_spare_keep(struct tcm_page_heap *heap, struct tcm_span *span) {
+    TCM_ASSERT(span->state == TCM_SPAN_MOVING && span->size_class == 0);
+    if (span->pages > TCM_SPARE_LENGTH ||
+        heap->spare_pages + span->pages > SPARE_PAGES ||
+        heap->limit_pages != 0 || heap->release_at_once)
+        return false;
+    struct tcm_span **list = spares_of(heap, span->pages, span->bit_words);
+    /* copy_bits (heap_memory.c) reads it without this lock. */
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SPARE);
+    span->left = *list;
+    *list = span;
+    tcm_page_count(&heap->spare_pages, span->pages);
+    return true;
+}
+
+void tcm_spare_merge(struct tcm_page_heap *heap) {
+    tcm_lock_assert_held(&heap->lock);
+    if (heap->spare_pages == 0)
+        return;
+    for (unsigned i = 0; i < TCM_SPARE_LENGTH * TCM_SPAN_SIZES; i++) {
+        struct tcm_span **list =
+            &heap->spare[i / TCM_SPAN_SIZES][i % TCM_SPAN_SIZES];
+        while (*list != NULL) {
+            struct tcm_span *span = *list;
+            TCM_ASSERT(span->state == TCM_SPAN_SPARE);
+            *list = span->left;
+            tcm_page_count(&heap->spare_pages, -(uint64_t)span->pages);
+            tcm_run_insert_merged(span, TCM_SPAN_FREE);
+        }
+    }
+    TCM_ASSERT(heap->spare_pages == 0);
 }

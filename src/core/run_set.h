@@ -89,6 +89,9 @@ struct tcm_run_set {
     uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* a bit per tree */
 };
 
+/* Most pages of a SPARE span. */
+#define TCM_SPARE_LENGTH 3
+
 /* Pages to be freed before the first release. */
 #define TCM_FIRST_RELEASE_WAIT ((uint64_t)1 << 12)
 
@@ -99,6 +102,10 @@ struct tcm_page_heap {
     struct tcm_run_set free;
     struct tcm_run_set released;
     struct tcm_span_pools records;
+    /* SPARE spans by length and size of record, linked by left, the one that
+       came last first. */
+    struct tcm_span *spare[TCM_SPARE_LENGTH][TCM_SPAN_SIZES];
+    uint64_t spare_pages;     /* in them all */
     uint64_t committed_pages; /* in all its ranges */
     uint64_t free_pages;      /* of these FREE ones, and so on */
     uint64_t released_pages;
@@ -200,5 +207,24 @@ size_t tcm_run_pages_at_end(const struct tcm_range *range);
 struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
                                size_t pages, enum tcm_span_state state,
                                unsigned bit_words);
+
+/* --- Spare spans ---------------------------------------------------------- */
+
+/*
+ * SPARE spans are empty spans of central lists, kept in one piece for the next
+ * class that wants pages and a record of their size. Otherwise each would be
+ * merged with its neighbours and soon be cut out again, for five times the
+ * instructions. A shard keeps few (SPARE_PAGES), and merges them before a
+ * request has to be served by memory that is not resident.
+ */
+/* Takes a SPARE span of PAGES pages with a record for BIT_WORDS words, the one
+   that came last, and makes it MOVING. NULL: there is none. */
+struct tcm_span *tcm_spare_take(struct tcm_page_heap *heap, size_t pages,
+                                unsigned bit_words);
+/* Makes SPAN, MOVING, a spare. false: it is long, there are enough, or free
+   pages must go back to the system at once. */
+bool tcm_spare_keep(struct tcm_page_heap *heap, struct tcm_span *span);
+/* Makes all SPARE spans of HEAP FREE. */
+void tcm_spare_merge(struct tcm_page_heap *heap);
 
 #endif

@@ -14,6 +14,7 @@
  * FREE      free, memory may be behind it, contents unknown
  * RELEASED  free, no memory behind it, reads as zero: never used or given back
  * BUSY      free, being given back without the lock; neighbours do not merge
+ * SPARE     free and empty, kept in one piece for the next class (run_set.h)
  * MOVING    between page heap and central list; one thread knows of it
  * SMALL     objects of one class
  * LARGE     one block
@@ -21,11 +22,11 @@
  * NONE      record not in use
  *
  * Invariants: start and pages are changed by the state's owner only: under the
- * page heap lock (FREE, RELEASED, BUSY), by the one thread that knows of it
- * (MOVING), or by the block's owner under the page heap lock (LARGE); those of
- * a SMALL span do not change. Bit I of free_bits is set if object I is free and
- * in no cache; free_count is the number of set bits; bits beyond the last
- * object are never set.
+ * page heap lock (FREE, RELEASED, BUSY, SPARE), by the one thread that knows
+ * of it (MOVING), or by the block's owner under the page heap lock (LARGE);
+ * those of a SMALL span do not change. Bit I of free_bits is set if object I
+ * is free and in no cache; free_count is the number of set bits; bits beyond
+ * the last object are never set.
  *
  * Threads: any may read state, start, pages and class of a record found through
  * the page map (records are never unmapped). They are stable for the owner of a
@@ -42,6 +43,7 @@ enum tcm_span_state {
     TCM_SPAN_FREE,
     TCM_SPAN_RELEASED,
     TCM_SPAN_BUSY,
+    TCM_SPAN_SPARE,
     TCM_SPAN_MOVING,
     TCM_SPAN_SMALL,
     TCM_SPAN_LARGE,

@@ -453,6 +453,63 @@ static void test_find(void) {
     tcm_heap_verify();
 }
 
+static struct tcm_span *take_empty(size_t pages, unsigned bit_words) {
+    return tcm_page_heap_alloc(pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
+}
+
+/* Empty spans of a class stay in one piece for the next, until a run is needed
+   that they are in the way of. */
+static void test_spares(void) {
+    enum { SPANS = 300, KEPT = 256 };
+    static struct tcm_span *kept[SPANS];
+    struct tcm_page_figures before, after;
+    tcm_page_heap_figures(&before);
+    for (unsigned i = 0; i < SPANS; i++)
+        kept[i] = take_empty(1, 1);
+    uintptr_t last = kept[KEPT - 1]->start;
+    for (unsigned i = 0; i < SPANS; i++)
+        tcm_page_heap_free(kept[i]);
+    tcm_heap_verify();
+    tap_is_u64(tcm_page_heap.spare_pages, KEPT, "as many as may be are kept");
+    tcm_page_heap_figures(&after);
+    tap_ok(after.free + after.released == before.free + before.released,
+           "and count as free");
+    struct tcm_span *same = take_empty(1, 1);
+    struct tcm_span *other = take_empty(1, 9), *longer = take_empty(2, 1);
+    tap_ok(same->start == last, "the last one is the next");
+    tap_ok(other->bit_words == 9 && longer->pages == 2,
+           "records and lengths of other sizes are not mixed up");
+    tap_is_u64(tcm_page_heap.spare_pages, KEPT - 1, "no other was taken");
+    tcm_page_heap_free(same);
+    tcm_page_heap_free(other);
+    tcm_page_heap_free(longer);
+    struct tcm_span *large = tcm_page_heap_alloc(tcm_page_heap.free_pages + 1,
+                                                 1, TCM_SPAN_LARGE, 1, NULL);
+    tap_is_u64(tcm_page_heap.spare_pages, 0, "a long request merges them");
+    tcm_page_heap_free(large);
+    struct tcm_span *a = take_empty(1, 1), *b = take_empty(1, 1);
+    struct tcm_span *block = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
+    struct tcm_span *behind =
+        tcm_run_is_free(tcm_page_span((void *)tcm_span_end(block)))
+            ? take_empty(1, 1)
+            : NULL;
+    if (behind == NULL || behind->start != tcm_span_end(block))
+        tap_bail("not behind the block");
+    tcm_page_heap_free(behind);
+    tap_is_u64(tcm_page_heap.spare_pages, 1, "one spare behind a block");
+    tap_ok(tcm_page_heap_resize(block, 2), "which can grow there");
+    tcm_page_heap_free(a);
+    tap_ok(tcm_page_heap_release(1) != 0 && tcm_page_heap.spare_pages == 0,
+           "pages that are asked for go back, spares among them");
+    tcm_page_heap_set_at_once(true);
+    tcm_page_heap_free(b);
+    tap_is_u64(tcm_page_heap.spare_pages, 0,
+               "none is kept where pages go back at once");
+    tcm_page_heap_set_at_once(false);
+    tcm_page_heap_free(block);
+    tcm_heap_verify();
+}
+
 int main(void) {
     tcm_heap_init();
     test_model();
@@ -461,5 +518,6 @@ int main(void) {
     test_large_system_pages();
     test_limit();
     test_find();
+    test_spares();
     return tap_done();
 }
