@@ -10,6 +10,12 @@
  * drains. A bin that gets no capacity returns its oldest objects, at the low
  * end of the array; the recently used ones on top stay.
  *
+ * A bin of which the program takes many times what it can hold, and then frees
+ * as much, is a bulk bin: capacity would only keep memory that is cold when the
+ * program comes back to the class. It has three batches, moves two at a time,
+ * and bypasses the transfer cache, so that their spans become empty
+ * and serve other classes while they are in the processor's cache.
+ *
  * Capacity is paid from the cache's budget. A cache that needs more budget gets
  * it from the unclaimed part of the total, then from another cache; failing
  * that, idle capacity of its own bins is used. Caches and bins are asked in a
@@ -36,6 +42,17 @@
 #define SHRINK_TRIES 256u /* bins shrunk while over the budget */
 #define MAX_CREDIT   16u
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
+
+/* A bin is a bulk bin if more than BULK_SWING times the objects that it can
+   hold were taken between two overflows. It has BULK_BATCHES; BULK_MOVES of
+   them come and go at once. */
+#define BULK_SWING   2u
+#define BULK_BATCHES 3u
+#define BULK_MOVES   2u
+
+TCM_STATIC_ASSERT(BULK_MOVES < BULK_BATCHES,
+                  "a full bulk bin does not become empty");
+
 /* The first fetch takes pairs of cache lines, so that threads do not share
    one. */
 #define FETCH_BYTES (2 * TCM_CACHE_LINE)
@@ -211,8 +228,9 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
                        uint32_t count) {
     struct tcm_bin *bin = &cache->bin[size_class];
     struct tcm_entry *base = cache->cold[size_class].base;
-    void *batch[TCM_MAX_BATCH];
-    uint32_t most = tcm_class[size_class].batch;
+    void *batch[BULK_MOVES * TCM_MAX_BATCH];
+    bool bulk = cache->cold[size_class].bulk;
+    uint32_t most = (bulk ? BULK_MOVES : 1) * tcm_class[size_class].batch;
     TCM_ASSERT(bin_is_valid(cache, size_class));
     TCM_ASSERT(count <= bin_count(cache, size_class));
     for (uint32_t done = 0; done < count;) {
@@ -220,7 +238,10 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
         void **objects = plain_entries(base + done, batch);
         for (uint32_t i = 0; tcm_object_words && i < n; i++)
             batch[i] = base[done + i].ptr;
-        tcm_transfer_insert(size_class, objects, n);
+        if (bulk)
+            tcm_central_return(size_class, objects, n);
+        else
+            tcm_transfer_insert(size_class, objects, n);
         done += n;
     }
     uint32_t rest = bin_count(cache, size_class) - count;
@@ -335,12 +356,12 @@ static void sweep_next_bin(struct tcm_thread_cache *cache) {
                    cache->heap_grows ? count : (count + 1) / 2);
         set_capacity(cache, size_class, bin_count(cache, size_class));
         bin_trim(cache, size_class);
-        cold->fetch = (cold->fetch + 1) / 2;
+        cold->fetch = (uint16_t)((cold->fetch + 1) / 2);
         cold->credit = 0;
     }
     TCM_ASSERT(bin_is_valid(cache, size_class));
     cold->active = false;
-    cold->seen = bin_count(cache, size_class);
+    cold->seen = (uint16_t)bin_count(cache, size_class);
     tcm_transfer_trim(size_class);
 }
 
@@ -411,12 +432,12 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
     struct tcm_bin *bin = &cache->bin[size_class];
     struct tcm_bin_cold *cold = &cache->cold[size_class];
-    void *batch[TCM_MAX_BATCH];
+    void *batch[BULK_MOVES * TCM_MAX_BATCH];
     TCM_ASSERT(is_usable(cache) && bin_is_valid(cache, size_class));
     TCM_ASSERT(bin->top == cold->base);
     tcm_store_relaxed(&cache->misses, cache->misses + 1);
     note_use(cache, size_class);
-    uint32_t n = cold->fetch;
+    uint32_t n = cold->bulk ? BULK_MOVES * info->batch : cold->fetch;
     if (n > cold->capacity) {
         if (!make_affordable(cache, size_class,
                              (uint64_t)(n - cold->capacity) * info->size))
@@ -438,9 +459,11 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
         fill_words(size_class, base, base + got);
     bin->top = base + got;
     cold->fetched = true;
-    cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
+    cold->fetch = (uint16_t)tcm_min_u64(2u * cold->fetch, info->batch);
     if (cold->credit < MAX_CREDIT)
         cold->credit++;
+    cold->drained =
+        (uint32_t)tcm_min_u64((uint64_t)cold->drained + got, UINT32_MAX);
     TCM_ASSERT(bin_is_valid(cache, size_class) && cold->fetch <= info->batch);
     return true;
 }
@@ -450,8 +473,9 @@ static bool raise_capacity(struct tcm_thread_cache *cache,
                            unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
     struct tcm_bin_cold *cold = &cache->cold[size_class];
-    bool free_of_charge = cold->capacity < FREE_BATCHES * info->batch;
-    if (!free_of_charge && cold->credit == 0)
+    uint32_t free_batches = cold->bulk ? BULK_BATCHES : FREE_BATCHES;
+    bool free_of_charge = cold->capacity < free_batches * info->batch;
+    if (!free_of_charge && (cold->credit == 0 || cold->bulk))
         return false;
     uint32_t target = cold->capacity + info->batch;
     if (cold->capacity < info->batch) {
@@ -471,6 +495,30 @@ static bool raise_capacity(struct tcm_thread_cache *cache,
         cold->credit--;
     set_capacity(cache, size_class, target);
     return true;
+}
+
+/* Decides at the first overflow after misses whether the bin is a bulk bin. */
+static void judge_swing(struct tcm_thread_cache *cache, unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    if (cold->drained == 0)
+        return;
+    cold->bulk = info->size <= TCM_TABLE_SMALL &&
+                 cold->drained > BULK_SWING * info->max_cached;
+    cold->drained = 0;
+}
+
+/* Returns objects of a full bulk bin of more than BULK_MOVES batches, all but
+   one batch, and lowers its capacity to what a bulk bin has. */
+static void bulk_return(struct tcm_thread_cache *cache, unsigned size_class) {
+    uint32_t batch = tcm_class[size_class].batch;
+    uint32_t count = bin_count(cache, size_class);
+    TCM_ASSERT(cache->cold[size_class].bulk && count > BULK_MOVES * batch);
+    bin_return(cache, size_class, count - batch);
+    if (count > BULK_BATCHES * batch) {
+        set_capacity(cache, size_class, BULK_BATCHES * batch);
+        bin_trim(cache, size_class);
+    }
 }
 
 /* True for the first objects freed into a bin that was never refilled: they
@@ -495,6 +543,7 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
     if (is_foreign(cache, size_class))
         return false;
     note_use(cache, size_class);
+    judge_swing(cache, size_class);
     tcm_cache_upkeep(cache);
     if (cache->bin[size_class].top != cache->bin[size_class].end ||
         raise_capacity(cache, size_class))
@@ -505,7 +554,10 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
     uint32_t n = (count + 1) / 2;
     if (count > info->batch)
         n = count / 4 > info->batch ? count / 4 : info->batch;
-    bin_return(cache, size_class, n);
+    if (cache->cold[size_class].bulk && count > BULK_MOVES * info->batch)
+        bulk_return(cache, size_class);
+    else
+        bin_return(cache, size_class, n);
     TCM_ASSERT(cache->bin[size_class].top != cache->bin[size_class].end);
     return true;
 }
@@ -532,7 +584,8 @@ struct tcm_thread_cache *tcm_cache_new(void) {
         cache->cold[size_class].base = no_region + 1;
     }
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        cache->cold[size_class].fetch = first_fetch(&tcm_class[size_class]);
+        cache->cold[size_class].fetch =
+            (uint16_t)first_fetch(&tcm_class[size_class]);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(cache->scaled_small); i++)
         cache->scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
     cache->sweep_wait = SWEEP_WAIT;

@@ -59,12 +59,14 @@ struct tcm_bin_cold {
     struct tcm_entry *base; /* first place; base[-1] is the guard */
     uint32_t capacity;      /* end - base */
     uint32_t region;        /* places in memory: 0, or at least capacity */
-    uint32_t fetch;         /* objects the next refill takes (slow start) */
-    uint32_t seen;          /* objects at the sweep's last visit */
-    uint16_t credit;        /* raises of capacity that misses have earned */
+    uint32_t drained;       /* objects fetched since the last overflow */
+    uint16_t fetch;         /* objects the next refill takes (slow start) */
+    uint16_t seen;          /* objects at the sweep's last visit */
+    uint8_t credit;         /* raises of capacity that misses have earned */
     uint8_t foreign;        /* objects refused before the first refill */
     bool active;            /* took a slow path since the sweep's last visit */
     bool fetched;           /* has been refilled before */
+    bool bulk;              /* swings too far to gain by more capacity */
 };
 
 struct tcm_thread_cache {

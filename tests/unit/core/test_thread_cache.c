@@ -138,6 +138,48 @@ static void test_slow_path_rate(void) {
     tcm_heap_verify();
 }
 
+/* Allocates N blocks of SIZE, then frees them in that order. */
+static void swing(struct tcm_thread_cache *c, size_t size, unsigned n) {
+    static void *block[20000];
+    TCM_CHECK(n <= TCM_ARRAY_SIZE(block));
+    for (unsigned i = 0; i < n; i++)
+        block[i] = test_alloc(c, size);
+    for (unsigned i = 0; i < n; i++)
+        test_free(c, block[i]);
+}
+
+/* A bin gets capacity for swings that it can hold a good part of, no more. */
+static void test_bulk_bins(void) {
+    struct tcm_thread_cache *c = tcm_cache_new();
+    unsigned size_class = tcm_size_class(64);
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    const struct tcm_bin_cold *cold = &c->cold[size_class];
+    tcm_transfer_flush();
+    for (unsigned i = 0; i < 20; i++)
+        swing(c, 64, 1000);
+    tap_ok(cold->capacity >= 1000 && !cold->bulk, "one of 1,000 is held");
+    swing(c, 64, 5 * info->max_cached);
+    tap_ok(cold->bulk && cold->capacity <= 3u * info->batch,
+           "a bin gives up capacity that is a small part of its swing");
+    tcm_transfer_flush();
+    uint64_t hits = tcm_transfer[size_class].hits;
+    for (unsigned i = 0; i < 5; i++)
+        swing(c, 64, 5 * info->max_cached);
+    tap_ok(cold->bulk && cold->capacity <= 3u * info->batch, "for good");
+    tap_ok(tcm_transfer[size_class].hits == hits &&
+               tcm_transfer[size_class].count == 0,
+           "its objects bypass the transfer cache");
+    tap_ok(tcm_central[size_class].span_count <=
+               3u * info->batch / info->objects + 2,
+           "their spans serve other classes");
+    for (unsigned i = 0; i < 20; i++)
+        swing(c, 64, 1000);
+    tap_ok(cold->capacity >= 1000 && !cold->bulk,
+           "shorter swings earn it again");
+    tcm_cache_destroy(c);
+    tcm_heap_verify();
+}
+
 static void test_idle_bins(void) {
     struct tcm_thread_cache *c = tcm_cache_new();
     unsigned idle = tcm_size_class(4096);
@@ -291,6 +333,7 @@ int main(void) {
     test_words();
     test_model();
     test_slow_path_rate();
+    test_bulk_bins();
     test_idle_bins();
     test_budget();
     test_rob();
