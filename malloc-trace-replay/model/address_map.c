@@ -80,8 +80,8 @@ static bool is_within(const struct address_map *m, uint32_t leaf,
     return n != 0 && a[0] <= address && address <= a[n - 1];
 }
 
-bool address_map_find_near(const struct address_map *m, uint64_t address,
-                           uint32_t leaf, struct address_spot *spot) {
+bool address_map_find(const struct address_map *m, uint64_t address,
+                      uint32_t leaf, struct address_spot *spot) {
     *spot = (struct address_spot){0, 0};
     if (m->root == 0)
         return false;
@@ -91,11 +91,6 @@ bool address_map_find_near(const struct address_map *m, uint64_t address,
     spot->at = position_in(&m->leaf[leaf], address);
     return spot->at < m->link[leaf].count &&
            m->leaf[leaf].address[spot->at] == address;
-}
-
-bool address_map_find(const struct address_map *m, uint64_t address,
-                      struct address_spot *spot) {
-    return address_map_find_near(m, address, 0, spot);
 }
 
 struct address_block address_map_get(const struct address_map *m,

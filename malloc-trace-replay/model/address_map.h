@@ -74,18 +74,16 @@ static inline size_t address_map_count(const struct address_map *m) {
     return m->count;
 }
 
-/* False: there is no block at ADDRESS, and *SPOT is where it would be. */
-bool address_map_find(const struct address_map *m, uint64_t address,
-                      struct address_spot *spot);
 /* Finds the leaves of N addresses at once: their cache misses overlap. LEAF[i]
    is the leaf where ADDRESS[i] belongs now, 0 in an empty map. */
 void address_map_ahead(const struct address_map *m, const uint64_t *address,
                        uint32_t *leaf, size_t n);
-/* Like address_map_find, with the leaf that address_map_ahead has found, or 0.
-   The map may have changed since then: with a wrong leaf the search is only
-   slower. */
-bool address_map_find_near(const struct address_map *m, uint64_t address,
-                           uint32_t leaf, struct address_spot *spot);
+/* Finds the block at ADDRESS, from LEAF on: the one that address_map_ahead has
+   found, or 0. The map may have changed since then: with a wrong leaf the
+   search is only slower. False: there is no block, and *SPOT is where it would
+   be. */
+bool address_map_find(const struct address_map *m, uint64_t address,
+                      uint32_t leaf, struct address_spot *spot);
 struct address_block address_map_get(const struct address_map *m,
                                      struct address_spot spot);
 /* Gets the nearest block below, or above, the block at SPOT. False: there is

@@ -143,7 +143,7 @@ static void run_translate(const struct bytes *trace, struct bytes *unused) {
     struct mtf_proc_item item;
     (void)unused;
     struct replay_ring *ring =
-        replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+        replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2, NULL);
     FUZZ_CHECK(ring != NULL && replay_translate_init(&t, ring, NULL));
     replay_translate_trace(&t);
     memory_source_init(&m, trace->data, trace->length, 0);

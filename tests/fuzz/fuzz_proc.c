@@ -89,7 +89,8 @@ static void execute_all(void) {
 
 static void replay_begin(struct tool_check *check) {
     if (ring == NULL)
-        ring = replay_ring_new(REPLAY_BATCHES_MOST, REPLAY_BATCHES_MOST / 2);
+        ring =
+            replay_ring_new(REPLAY_BATCHES_MOST, REPLAY_BATCHES_MOST / 2, NULL);
     FUZZ_CHECK(ring != NULL && replay_translate_init(&translate, ring, NULL));
     slots = 0;
     replay_translate_trace(&translate);

@@ -581,9 +581,9 @@ static uint32_t batches_in_turns(void) {
    processor from them. */
 static bool run_ring(struct run *r, int *fd) {
     bool in_turns = (r->is_real || r->undecided) && r->order.speed == 0;
-    r->ring =
-        in_turns ? replay_ring_new_file(batches_in_turns(), 0, fd)
-                 : replay_ring_new_file(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
+    r->ring = in_turns
+                  ? replay_ring_new(batches_in_turns(), 0, fd)
+                  : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
     if (r->ring == NULL)
         return false;
     replay_own_note(r->ring, replay_ring_bytes(r->ring));

@@ -53,7 +53,7 @@ static bool has_neighbours(uint32_t at, struct address_spot spot) {
 /* Tells whether a search that begins at LEAF finds the block at SPOT. */
 static bool same_near(uint32_t at, uint32_t leaf, struct address_spot spot) {
     struct address_spot near;
-    return address_map_find_near(&map, block_at(at).address, leaf, &near) ==
+    return address_map_find(&map, block_at(at).address, leaf, &near) ==
                lives[at] &&
            near.leaf == spot.leaf && near.at == spot.at;
 }
@@ -61,7 +61,7 @@ static bool same_near(uint32_t at, uint32_t leaf, struct address_spot spot) {
 static bool check(uint32_t at) {
     struct address_spot spot;
     struct address_block want = block_at(at), got;
-    bool found = address_map_find(&map, want.address, &spot);
+    bool found = address_map_find(&map, want.address, 0, &spot);
     uint32_t leaf, any = map.leaves == 0 ? 0 : at % map.leaves + 1;
     if (found != lives[at])
         return false;
@@ -78,7 +78,7 @@ static bool check(uint32_t at) {
 static bool change(uint32_t at) {
     struct address_block b = block_at(at);
     struct address_spot spot;
-    if (address_map_find(&map, b.address, &spot) != lives[at])
+    if (address_map_find(&map, b.address, 0, &spot) != lives[at])
         return false;
     if (lives[at]) {
         address_map_remove(&map, spot);
@@ -161,19 +161,19 @@ static void test_ends(void) {
     static const uint64_t address[] = {0, UINT64_MAX, UINT64_MAX - 1, 1};
     struct address_spot spot;
     struct address_block near;
-    bool good = !address_map_find(&map, UINT64_MAX, &spot);
+    bool good = !address_map_find(&map, UINT64_MAX, 0, &spot);
     for (size_t i = 0; i < 4; i++) {
         struct address_block b = {address[i], 1, i};
-        good &= !address_map_find(&map, address[i], &spot) &&
+        good &= !address_map_find(&map, address[i], 0, &spot) &&
                 address_map_add(&map, &b, &spot);
-        good &= address_map_find(&map, address[i], &spot);
+        good &= address_map_find(&map, address[i], 0, &spot);
     }
-    good &= address_map_find(&map, UINT64_MAX, &spot) &&
+    good &= address_map_find(&map, UINT64_MAX, 0, &spot) &&
             !address_map_above(&map, spot, &near) &&
             address_map_below(&map, spot, &near) &&
             near.address == UINT64_MAX - 1;
     for (size_t i = 0; i < 4; i++)
-        if (address_map_find(&map, address[i], &spot))
+        if (address_map_find(&map, address[i], 0, &spot))
             address_map_remove(&map, spot);
     tap_ok(good && map.root == 0, "the lowest and the highest address");
 }

@@ -23,10 +23,10 @@ static double jitter(double noise) {
     return 1 + noise * ((double)prng_below(&rng, 2001) / 1000 - 1);
 }
 
-/* A comparison of COUNT contestants "a", "b", ... over ROUNDS rounds; "a" is
-   the baseline. */
+/* A comparison of COUNT contestants "a", "b", ... over ROUNDS rounds, in place
+   of the last one; "a" is the baseline. */
 static void begin(size_t count, size_t rounds) {
-    memset(&c, 0, sizeof(c));
+    comparison_free(&c);
     c.margin = 0.02;
     c.confidence = 0.95;
     for (size_t i = 0; i < count; i++) {
@@ -104,7 +104,6 @@ static void test_take(void) {
                "median, by 9 % at most.",
                "and where the figures come from");
     tap_ok(!r.by_program && r.runner_up == SIZE_MAX, "by the replays");
-    comparison_free(&c);
 
     begin(4, 12);
     put(0, 1, 1, 0.01);
@@ -117,7 +116,6 @@ static void test_take(void) {
     tap_ok(r.runner_up != SIZE_MAX && r.runner_up != 2 &&
                strstr(r.text, " is as fast, with ") != NULL,
            "and its equal is the runner-up");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -127,7 +125,6 @@ static void test_take(void) {
                strstr(r.text, "as much time as with a, about 20 % less "
                               "memory") != NULL,
            "memory alone is a reason, too");
-    comparison_free(&c);
 }
 
 static void test_stay(void) {
@@ -140,7 +137,6 @@ static void test_stay(void) {
     tap_ok(says("Stay with a: nothing is shown to gain 1 % of the program's "
                 "time or 5 % of its memory."),
            "which is said");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -149,7 +145,6 @@ static void test_stay(void) {
     tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY &&
                strstr(r.text, "which loses more than it gains") != NULL,
            "nor is 2 %% of time for half as much memory again");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.5);
@@ -157,7 +152,6 @@ static void test_stay(void) {
     put_share(0, 0.9, 1);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY,
            "nor what noise may have made");
-    comparison_free(&c);
 }
 
 static void test_unknown_share(void) {
@@ -171,14 +165,12 @@ static void test_unknown_share(void) {
            "20 %% of malloc's time where its share is unknown");
     tap_ok(strstr(r.basis, "the time is malloc's own") != NULL,
            "which is said");
-    comparison_free(&c);
     begin(2, 12);
     put(0, 1, 1, 0.01);
     put(1, 0.95, 1, 0.01);
     tap_ok(ask() && r.advice == COMPARE_ADVICE_STAY &&
                strstr(r.text, "10 % of malloc's time") != NULL,
            "but not 5 %%");
-    comparison_free(&c);
 }
 
 static void test_program(void) {
@@ -195,7 +187,6 @@ static void test_program(void) {
                "Time and memory are predicted from the replays, and runs of "
                "the program agree.",
                "which is said");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -206,7 +197,6 @@ static void test_program(void) {
            "the program is believed where it is slower instead");
     tap_ok(strstr(r.basis, "the replays predict otherwise") != NULL,
            "which is said");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -221,7 +211,6 @@ static void test_program(void) {
                "as much time. The memory is predicted from the replays, and "
                "runs of the program agree.",
                "beside which the prediction is told");
-    comparison_free(&c);
 }
 
 static void test_none(void) {
@@ -232,7 +221,6 @@ static void test_none(void) {
                r.contestant == SIZE_MAX &&
                strstr(r.text, "too few rounds") != NULL,
            "three rounds are too few");
-    comparison_free(&c);
 
     begin(3, 12);
     put(0, 1, 1, 0.01);
@@ -243,7 +231,6 @@ static void test_none(void) {
     c.contestants.list[2].rests = true;
     tap_ok(ask() && r.advice == COMPARE_ADVICE_NONE,
            "nor one that was left out of later rounds");
-    comparison_free(&c);
 }
 
 /* --- Peaks of different moments ------------------------------------------- */
@@ -289,7 +276,6 @@ static void test_peaks(bool with_program) {
     tap_ok(e.predicted.has_interval && e.predicted.low <= e.predicted.ratio &&
                e.predicted.high >= e.predicted.ratio,
            "with an interval");
-    comparison_free(&c);
 }
 
 static void test_peaks_unsampled(void) {
@@ -306,7 +292,6 @@ static void test_peaks_unsampled(void) {
                compare_effect_of(&c, 1, 0, COMPARE_MEMORY, &e) &&
                fabs(e.predicted.ratio - 0.75) < 0.01,
            "without samples the program's other memory is the same always");
-    comparison_free(&c);
 }
 
 /* --- System time ---------------------------------------------------------- */
@@ -342,7 +327,6 @@ static void test_system_time(void) {
     c.trace[0].ops = 1000000;
     put_system(1, 0, NAN);
     tap_ok(is_cause(false, false), "or that is unknown");
-    comparison_free(&c);
 
     begin(2, 12);
     put(0, 1, 1, 0.01);
@@ -353,7 +337,6 @@ static void test_system_time(void) {
     tap_ok(is_cause(false, true), "a round that took long by system time");
     put_system(1, 5, 2 * TIME_NS);
     tap_ok(is_cause(false, false), "and one by time of its own");
-    comparison_free(&c);
 }
 
 /* --- Chance --------------------------------------------------------------- */
@@ -380,7 +363,6 @@ static void test_program_intervals(void) {
                     e.measured.high >= 1;
             }
         wrong += !good;
-        comparison_free(&c);
     }
     tap_diag("%u of %u", wrong, comparisons);
     tap_ok(wrong <= comparisons / 20,
@@ -402,7 +384,6 @@ static void test_equals(bool with_program) {
             taken += r.advice != COMPARE_ADVICE_STAY;
         else
             taken = comparisons;
-        comparison_free(&c);
     }
     tap_diag("%u of %u", taken, comparisons);
     tap_ok(taken <= comparisons / 20, "equals are told to be equal%s",
@@ -436,7 +417,6 @@ static void test_random(void) {
             put_share(0, 0.3, 1);
         good = good && compare_verdict_prepare(&c) &&
                compare_recommend(&c, &r) && holds();
-        comparison_free(&c);
     }
     tap_ok(good, "what is recommended is worth it, of any figures");
 }
@@ -456,5 +436,6 @@ int main(void) {
     test_equals(false);
     test_equals(true);
     test_random();
+    comparison_free(&c);
     return tap_done();
 }

@@ -384,7 +384,7 @@ static const char *run_history(struct prng *p) {
     real.options.is_paced = prng_below(p, 2) != 0;
     uint32_t batches = 1u << prng_below(p, 3);
     history.ring =
-        replay_ring_new(batches, real.options.is_paced ? batches / 2 : 0);
+        replay_ring_new(batches, real.options.is_paced ? batches / 2 : 0, NULL);
     real.ring = history.ring;
     real.exec = &exec;
     real.watch = &watch;
@@ -496,7 +496,7 @@ static void test_often(bool resizes) {
     exec.via = &exec.calls;
     exec.touch = REPLAY_TOUCH_NONE;
     /* All of it has a place in the ring. */
-    history.ring = replay_ring_new(32, 0);
+    history.ring = replay_ring_new(32, 0, NULL);
     real.ring = history.ring;
     real.exec = &exec;
     real.watch = &watch;

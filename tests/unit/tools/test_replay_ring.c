@@ -58,7 +58,8 @@ static uint32_t take(struct replay_ring *r, pid_t *child, int *status,
 }
 
 static void speeds(const char *what, uint64_t fill_seed, uint64_t take_seed) {
-    struct replay_ring *r = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    struct replay_ring *r =
+        replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2, NULL);
     int status = 0;
     if (r == NULL)
         tap_bail("no shared memory");
@@ -76,7 +77,7 @@ static void speeds(const char *what, uint64_t fill_seed, uint64_t take_seed) {
    time, also when it has taken some of what is coming; a turn that it has not
    seen the end of would be awaited for ever. */
 static void turns(uint64_t seed) {
-    struct replay_ring *r = replay_ring_new(4, 0);
+    struct replay_ring *r = replay_ring_new(4, 0, NULL);
     int status = 0;
     uint32_t taken = 0, fulls = 0;
     struct prng p;
@@ -110,7 +111,8 @@ static void turns(uint64_t seed) {
 }
 
 static void dead_filler(bool killed) {
-    struct replay_ring *r = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    struct replay_ring *r =
+        replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2, NULL);
     int status = 0;
     if (r == NULL)
         tap_bail("no shared memory");

@@ -319,7 +319,7 @@ translate_ordered(struct taken *t, pthread_t *thread,
                   const struct replay_order *order) {
     struct replay_translate *f = malloc(sizeof(*f));
     memset(t, 0, sizeof(*t));
-    t->ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    t->ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2, NULL);
     if (f == NULL || t->ring == NULL ||
         !replay_translate_init(f, t->ring, order) ||
         pthread_create(thread, NULL, taker, t) != 0)

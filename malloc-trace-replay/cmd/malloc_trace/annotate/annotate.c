@@ -374,7 +374,7 @@ struct found {
 static bool find_block(const struct annotate *a, uint64_t address,
                        uint32_t near, struct found *f) {
     if (a->layout) {
-        if (!address_map_find_near(&a->map, address, near, &f->spot))
+        if (!address_map_find(&a->map, address, near, &f->spot))
             return false;
         f->block = address_map_get(&a->map, f->spot);
         return true;

@@ -180,8 +180,8 @@ static bool add_sorted(struct comparison *c, const char *name,
            sort_trace(c, &c->trace[c->traces - 1], name, path);
 }
 
-bool compare_traces_add(struct comparison *c, const char *name,
-                        const char *sorted) {
+static bool add_trace(struct comparison *c, const char *name,
+                      const char *sorted) {
     char path[PATH_MAX];
     int error;
     size_t before = c->traces;
@@ -212,7 +212,7 @@ bool compare_traces_add_all(struct comparison *c, const char *const *operand,
     for (size_t i = 0; i < count && good; i++) {
         const char *name =
             count == 1 ? open_recordings_choose(operand[i], room) : operand[i];
-        good = !tool_stop_requested() && compare_traces_add(c, name, sorted);
+        good = !tool_stop_requested() && add_trace(c, name, sorted);
     }
     return good;
 }
@@ -256,7 +256,7 @@ static bool add_recordings(struct comparison *c,
            (taken == 0 || (all_processes && all->list[taken].events >=
                                                 all->list[0].events / 20))) {
         const struct open_recording *r = &all->list[taken++];
-        if (tool_stop_requested() || !compare_traces_add(c, r->path, sorted))
+        if (tool_stop_requested() || !add_trace(c, r->path, sorted))
             return false;
         struct compare_trace *t = &c->trace[c->traces - 1];
         free(t->name);

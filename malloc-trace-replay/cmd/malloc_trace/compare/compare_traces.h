@@ -80,15 +80,11 @@ bool compare_files_take_stdout(const struct compare_files *f);
 
 /* --- Traces --------------------------------------------------------------- */
 
-/* Adds the trace NAME. A raw one is sorted into the folder SORTED once, so that
-   each run reads the sorted form. SORTED NULL: the trace is taken as it is and
-   not scanned: its numbers of operations and threads, and whether it has
-   times, are unknown. false: a message was printed. */
-bool compare_traces_add(struct comparison *c, const char *name,
-                        const char *sorted);
-/* Adds the COUNT traces of a command line, a single one as
-   open_recordings_choose does, until a stop is requested. false: a message was
-   printed, or it is. */
+/* Adds COUNT traces, a single one as open_recordings_choose does, until a stop
+   is requested. A raw one is sorted into the folder SORTED once, so that each
+   run reads the sorted form. SORTED NULL: traces are taken as they are and not
+   scanned: their numbers of operations and threads, and whether they have
+   times, are unknown. false: a message was printed, or a stop was requested. */
 bool compare_traces_add_all(struct comparison *c, const char *const *operand,
                             size_t count, const char *sorted);
 
@@ -106,8 +102,8 @@ struct compare_recorded {
  * events is taken, or all that have at least a twentieth of its events; a
  * warning names the others. SIGINT and SIGTERM end COMMAND alone: SIGINT first,
  * where the terminal has not sent it to all, and SIGTERM after a while. R gets
- * how it ended. SORTED: as of compare_traces_add. false: a message was printed,
- * or a stop was requested.
+ * how it ended. SORTED: as of compare_traces_add_all. false: a message was
+ * printed, or a stop was requested.
  */
 bool compare_traces_gather(struct comparison *c, const struct compare_files *f,
                            const char *folder, const char *sorted,

@@ -375,6 +375,8 @@ static const char *short_name(const char *name) {
 
 /* --- Reasons for no events or no trace ------------------------------------ */
 
+/* Tells why there are no events of P; or with NOTHING_WRITTEN no trace, under a
+   pattern with %p or without. */
 static const char *why(const struct record_program *p, bool nothing_written,
                        bool per_process) {
     if (p->obstacle != NULL)
@@ -393,11 +395,6 @@ static const char *why(const struct record_program *p, bool nothing_written,
            "memory request, or unset LD_PRELOAD";
 }
 
-/* Returns a reason for a trace without events of the program P. */
-static const char *record_why_no_events(const struct record_program *p) {
-    return why(p, false, false);
-}
-
 bool record_report_per_process(const char *pattern) {
     for (const char *p = pattern; *p != '\0'; p++)
         if (*p == '%' && *++p == 'p')
@@ -405,14 +402,6 @@ bool record_report_per_process(const char *pattern) {
         else if (*p == '\0')
             return false;
     return false;
-}
-
-/* Returns a reason why the program P left no trace under PATTERN. A program
-   that loads the library writes a trace even without requests, unless the
-   pattern has %p, or the recorder prints why not. */
-static const char *record_why_no_trace(const struct record_program *p,
-                                       const char *pattern) {
-    return why(p, true, record_report_per_process(pattern));
 }
 
 /* Stores the folder of the absolute PATTERN. false: it depends on the
@@ -434,7 +423,7 @@ static bool find_folder(const char *pattern, char folder[PATH_MAX]) {
 
 /* Returns the folder of PATTERN if no trace can be made or found there; errno
    tells why. NULL: it can, or the folder depends on the process. */
-static const char *record_why_no_folder(const char *pattern) {
+static const char *bad_folder(const char *pattern) {
     static char folder[PATH_MAX];
     return !find_folder(pattern, folder) ||
                    access(folder, R_OK | W_OK | X_OK) == 0
@@ -632,7 +621,7 @@ static void print_all(const struct record_report *r,
         const struct trace *t = &r->traces[i];
         if (t->counted && t->events == 0) {
             tool_warn("%s holds no events: %s", short_name(t->name),
-                      record_why_no_events(program));
+                      why(program, false, false));
             break;
         }
     }
@@ -668,10 +657,10 @@ void record_report_after(struct record_report *r,
                     tool_name(), tool_text_shown(r->pattern));
         return;
     }
-    const char *folder = record_why_no_folder(r->pattern);
+    const char *folder = bad_folder(r->pattern);
     if (folder != NULL)
         tool_warn("no trace was written: %s: %s", folder, strerror(errno));
     else
         tool_warn("no trace was written: %s: %s", program->command,
-                  record_why_no_trace(program, r->pattern));
+                  why(program, true, record_report_per_process(r->pattern)));
 }

@@ -61,18 +61,19 @@ static int ring_file(size_t bytes) {
     return fd;
 }
 
-struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
-                                         int *fd) {
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low, int *fd) {
     struct replay_ring *r = NULL;
     size_t bytes = ring_bytes(batches);
     TCM_ASSERT(tcm_is_pow2(batches) && low < batches);
-    *fd = ring_file(bytes);
-    if (*fd >= 0)
-        r = tcm_os_map_file(*fd, 0, bytes);
-    if (*fd >= 0 && r == NULL) {
-        close(*fd);
-        *fd = -1;
+    int file = ring_file(bytes);
+    if (file >= 0)
+        r = tcm_os_map_file(file, 0, bytes);
+    if (file >= 0 && (r == NULL || fd == NULL)) {
+        close(file);
+        file = -1;
     }
+    if (fd != NULL)
+        *fd = file;
     if (r == NULL)
         r = tcm_os_map_shared(bytes);
     if (r == NULL)
@@ -81,14 +82,6 @@ struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
     r->batches = batches;
     r->low = low;
     r->bytes = bytes;
-    return r;
-}
-
-struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
-    int fd;
-    struct replay_ring *r = replay_ring_new_file(batches, low, &fd);
-    if (fd >= 0)
-        close(fd);
     return r;
 }
 

@@ -169,12 +169,10 @@ static inline struct replay_batch *replay_ring_place(struct replay_ring *r,
 }
 
 /* Makes a ring of BATCHES (a power of two) in shared memory. LOW 0: the ring is
-   filled and emptied in turns. Returns NULL when out of memory. */
-struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low);
-/* Like replay_ring_new. *FD is a descriptor of the memory, closed on exec, by
-   which another program opens the ring; -1: only a fork shares it. */
-struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
-                                         int *fd);
+   filled and emptied in turns. *FD, unless FD is NULL, is a descriptor of the
+   memory, closed on exec, by which another program opens the ring; -1: only a
+   fork shares it. Returns NULL when out of memory. */
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low, int *fd);
 /* Opens in another program the ring of descriptor FD. NULL: FD is no ring of
    this build, or out of memory. */
 struct replay_ring *replay_ring_open(int fd);

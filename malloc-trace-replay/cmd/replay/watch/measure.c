@@ -267,7 +267,9 @@ uint64_t replay_rss_average(const struct replay_rss *m) {
                            : (uint64_t)(m->seen_byte_ns / (double)m->seen_ns);
 }
 
-uint64_t replay_rss_after(const struct replay_rss *m) {
+/* Average after most bytes were live; at the end, if no time passed since; 0:
+   unknown. */
+static uint64_t rss_after(const struct replay_rss *m) {
     return m->after_ns == 0
                ? m->end_bytes
                : (uint64_t)(m->after_byte_ns / (double)m->after_ns);
@@ -409,7 +411,7 @@ static void resident_json(const struct replay_watch *w, const void *state,
                           tcm_min_u64(m->live_bytes, m->at_live_bytes));
         tool_json_double(j, "rss_over_live", rss_over_live(m));
     }
-    tool_json_u64(j, "after_peak_rss_bytes", replay_rss_after(m));
+    tool_json_u64(j, "after_peak_rss_bytes", rss_after(m));
     tool_json_u64(j, "huge_bytes", m->at_live_huge_bytes);
     tool_json_u64(j, "end_huge_bytes", m->end_huge_bytes);
     tool_json_u64(j, "replayer_rss_bytes", w->own_bytes + m->observer_bytes);

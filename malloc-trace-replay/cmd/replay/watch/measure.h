@@ -80,9 +80,6 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes);
 /* Average of resident bytes; 0: unknown. */
 uint64_t replay_rss_average(const struct replay_rss *m);
-/* Average after most bytes were live; at the end, if no time passed since; 0:
-   unknown. Called after the end mark. */
-uint64_t replay_rss_after(const struct replay_rss *m);
 /* Called at the end mark. */
 void replay_rss_end(struct replay_rss *m);
 
