@@ -119,10 +119,12 @@ compare -a dirty=./forwards.so,ODD=dirty -n 1 m.p
 cp "$out" text
 told dirty "$at.*is not zero"
 compare --no-check -a crash=./faulty.so,MALLOC_FAULT=crash \
-    -a refuses=./odd.so,ODD=refuses -a right=./odd.so -n 2 p.p
+    -a refuses=./odd.so,ODD=refuses -a killed=./odd.so,ODD=killed \
+    -a right=./odd.so -n 2 p.p
 is "not looked at before, it ends well, too" $? 0
 cp "$out" text
 told crash "it crashed|signal 6"
+told killed "it was killed .signal 9., most likely because memory ran out"
 told refuses "it refused [0-9]* of 20[0-9]* requests"
 is "and the right one ran" "$(get right.ok right.runs)" "true|2"
 fails_with "a baseline that crashes" 1 "$malloc_trace" compare -a glibc \

@@ -5,7 +5,8 @@
  * times the memory and writes all of it, "hangs" waits for ever in its 3,000th
  * call, "hangs_early" in its tenth, "refuses" says no from its 3,000th call on,
  * "refuses_all" at once, "dies" ends the process in its 3,000th call as if all
- * were well, "leaks" never frees. Without a name it is right.
+ * were well, "killed" has it killed there, "leaks" never frees. Without a name
+ * it is right.
  *
  * Built with ODD_FORWARDS it hands all on to the C library's malloc, does not
  * clear what calloc gives if it is "dirty", and writes to the file in COUNT how
@@ -16,6 +17,7 @@
 #include "../../lib/small_allocator.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -85,6 +87,8 @@ static int enter(void) {
             pause();
     if (is("dies") && calls == 3000)
         _exit(0);
+    if (is("killed") && calls == 3000)
+        raise(SIGKILL);
     if (is("slow"))
         waste();
     return (is("refuses") && calls >= 3000) || is("refuses_all");

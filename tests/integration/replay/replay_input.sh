@@ -462,6 +462,28 @@ cat huge.p | limited "$replay" >"$out" 2>"$err"
 is "through a pipe: status 1" $? 1
 like "it stops" "$err" "standard input: near operation"
 is "without a warning before" "$(grep -c "the peak of" "$err")" 0
+# An allocator needs more than its live blocks, so that less than all of the memory
+# is taken for them.
+"$make" large large.p 2000 >large.truth || exit 99
+"$replay" -q --json j large.p >"$out" 2>"$err"
+peak=$(json j peak_live_bytes)
+# with PERCENT: a replay where this much of the peak is available.
+with() {
+    printf 'MemTotal: 99999999 kB\nMemAvailable: %s kB\n' \
+        $((peak / 1024 * $1 / 100)) >meminfo
+    unshare -Urm sh -c 'mount --bind "$1" /proc/meminfo && shift && exec "$@"' \
+        sh "$work/meminfo" "$replay" -q large.p >"$out" 2>"$err"
+}
+if unshare -Urm true 2>"$work/.out"; then
+    with 105
+    is "little more than the live blocks: status 1" $? 1
+    like "with a warning" "$err" "overhead need more than the available [^:]*: replay"
+    like "and the stop" "$err" "near operation [0-9,]+: live blocks.*; stopped before"
+    with 120
+    is "with an eighth more it runs: status" "$?,$(cat "$err")" 0,
+else
+    skip "a little more than the live blocks" "unshare is refused"
+fi
 if have lz4 && unpacks lz4; then
     lz4 -q -f huge.p huge.lz4
     cat p.p huge.p | lz4 -q >two.lz4

@@ -68,7 +68,8 @@ static void test_v2(void) {
     put("proc/self/cgroup", "0::/a/b\n");
     put("sys/fs/cgroup/a/b/memory.stat", "anon 1048576\nfile 999\n");
     put("sys/fs/cgroup/a/b/memory.max", "max\n");
-    put("sys/fs/cgroup/a/memory.stat", "anon 104857600\nfile 999999999\n");
+    put("sys/fs/cgroup/a/memory.stat", "anon 103809024\nfile 999999999\n"
+                                       "shmem 1048576\n");
     put("sys/fs/cgroup/a/memory.max", "1073741824\n");
     put("sys/fs/cgroup/a/memory.swap.max", "0\n");
     put("sys/fs/cgroup/a/memory.swap.current", "0\n");
@@ -94,7 +95,8 @@ static void test_v2(void) {
 static void test_v1(void) {
     put("proc/self/cgroup", "3:cpu,cpuacct:/x\n4:memory:/x\n0::/\n");
     put("sys/fs/cgroup/memory/x/memory.stat",
-        "cache 5\nrss 6\ntotal_cache 7\ntotal_rss 1048576\n");
+        "cache 5\nrss 6\ntotal_cache 7\ntotal_rss 524288\n"
+        "total_shmem 524288\n");
     put("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9437184\n");
     put("sys/fs/cgroup/memory/x/memory.memsw.limit_in_bytes", "9437184\n");
     put("sys/fs/cgroup/memory/memory.stat", "total_rss 1048576\n");

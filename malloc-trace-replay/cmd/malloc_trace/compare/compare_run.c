@@ -130,7 +130,11 @@ static void explain_failure(const struct tool_child_end *end, int err,
     first_message(err, line, sizeof(line));
     bool crashed =
         end->error == 0 && !end->timed_out && WIFSIGNALED(end->status);
-    if (crashed)
+    if (crashed && WTERMSIG(end->status) == SIGKILL)
+        snprintf(why, size,
+                 "it was killed (signal 9), most likely because memory ran "
+                 "out");
+    else if (crashed)
         snprintf(why, size, "it crashed: %s", how);
     else if (line[0] != '\0' && !end->timed_out)
         snprintf(why, size, "%s: %s", how, line);

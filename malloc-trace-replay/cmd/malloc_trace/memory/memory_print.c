@@ -50,16 +50,17 @@ bool memory_print_sentence(struct memory_run *r,
     struct holders h = find_holders(&m->by[MEMORY_BY_SITE]);
     if (h.blocks != 0 && r->has_sites)
         snprintf(held, sizeof(held),
-                 "; %s lie free on pages that %s block%s of %zu site%s hold",
+                 "; %s lie free on pages that %s block%s of %zu site%s hold%s",
                  tool_text_bytes(&t[0], tool_text_whole(h.held_bytes)),
                  tool_text_count(&t[1], h.blocks), h.blocks == 1 ? "" : "s",
-                 h.rows, h.rows == 1 ? "" : "s");
+                 h.rows, h.rows == 1 ? "" : "s", h.blocks == 1 ? "s" : "");
     else if (h.blocks != 0)
         snprintf(held, sizeof(held),
-                 "; %s lie free on pages that %s block%s hold",
+                 "; %s lie free on pages that %s block%s hold%s",
                  tool_text_bytes(&t[0], m->free_bytes),
                  tool_text_count(&t[1], m->pinning_blocks),
-                 m->pinning_blocks == 1 ? "" : "s");
+                 m->pinning_blocks == 1 ? "" : "s",
+                 m->pinning_blocks == 1 ? "s" : "");
     if (m->empty_bytes != 0)
         snprintf(empty, sizeof(empty), "; %s are pages without a block",
                  tool_text_bytes(&t[2], m->empty_bytes));

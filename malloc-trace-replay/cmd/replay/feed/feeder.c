@@ -122,6 +122,11 @@ static void choose_threads(struct feeder *f, char *const *name, int count,
 
 /* --- Memory --------------------------------------------------------------- */
 
+/* Part of the available memory that is kept for what allocators need beyond
+   live blocks, and for this program: blocks of 5 KiB take 3 % more with glibc,
+   7 % with tcmalloc-mt and 13 % with jemalloc. */
+#define ROOM_KEPT 8u
+
 /* Finds the memory available, if TOUCH writes whole blocks or a byte in each
    page. Other modes need less than the live bytes. */
 static void find_memory(struct feeder *f, enum replay_touch touch) {
@@ -129,7 +134,7 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
     replay_memory_find(&f->there, "");
     if (touch == REPLAY_TOUCH_NONE || touch == REPLAY_TOUCH_FIRST)
         f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
-    f->t.room_bytes = f->there.room_bytes;
+    f->t.room_bytes = f->there.room_bytes - f->there.room_bytes / ROOM_KEPT;
     f->t.grant_bytes = f->there.grant_bytes;
     f->t.use_present = touch == REPLAY_TOUCH_AUTO || touch == REPLAY_TOUCH_USE;
 }
@@ -144,13 +149,14 @@ static void warn_of_peak(struct feeder *f, const char *name) {
         return;
     uint64_t peak = peek.peak_bytes;
     bool all_written = !f->t.use_present || peek.present_blocks == 0;
-    if (all_written && peak > f->there.room_bytes)
-        snprintf(text, REPLAY_NOTICE_SIZE,
-                 "%s: the peak of live blocks is %s, and they are written, but "
-                 "only %s are available (%s): replay will stop before the peak",
-                 name != NULL ? name : "standard input",
-                 tool_text_bytes(&a, peak),
-                 tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
+    if (all_written && peak > f->t.room_bytes)
+        snprintf(
+            text, REPLAY_NOTICE_SIZE,
+            "%s: the peak of live blocks is %s; they are written, and with "
+            "the allocator's overhead need more than the available %s "
+            "(%s): replay will stop before the peak",
+            name != NULL ? name : "standard input", tool_text_bytes(&a, peak),
+            tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
     else if (peak > f->there.address_bytes)
         snprintf(text, REPLAY_NOTICE_SIZE,
                  "%s: the peak of live blocks is %s, more than the limit of "
@@ -171,8 +177,9 @@ static bool fits(struct feeder *f) {
         return !f->gave_up;
     feed_fail(f,
               "%s: near operation %s: live blocks, which are written "
-              "(--touch=%s), need more than the available %s (%s); stopped "
-              "before the kernel kills a process (--touch=none writes nothing)",
+              "(--touch=%s), and the allocator's overhead need more than the "
+              "available %s (%s); stopped before the kernel kills a process "
+              "(--touch=none writes nothing)",
               f->name, tool_text_count(&a, f->t.ops - f->first.ops),
               replay_touch_name(f->touch),
               tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The use of a cgroup is counted without page cache, which the kernel drops
- * before it kills. A limit holds for all cgroups below it, so all up to the
- * root are read. In a container that does not see its cgroup by name, the top
- * of the mount is that cgroup.
+ * before it kills; shared memory is a part of that cache that it cannot drop. A
+ * limit holds for all cgroups below it, so all up to the root are read. In a
+ * container that does not see its cgroup by name, the top of the mount is that
+ * cgroup.
  *
  * The closing block is read from the last frame of a compressed file, and the
  * frame before if it begins there.
@@ -80,11 +81,23 @@ static uint64_t find_system(struct replay_memory *m, const char *root) {
 
 /* --- Cgroups -------------------------------------------------------------- */
 
+/* Reads the memory of a cgroup that cannot be dropped, of which its file of
+   counts has the names ANON and SHARED. False: there is no such file. */
+static bool cgroup_used(const char *root, const char *folder, const char *anon,
+                        const char *shared, uint64_t *used) {
+    uint64_t shared_bytes = 0;
+    if (!file_number(root, folder, "/memory.stat", anon, used))
+        return false;
+    (void)file_number(root, folder, "/memory.stat", shared, &shared_bytes);
+    *used += shared_bytes;
+    return true;
+}
+
 /* Applies the limits of a cgroup of version 2. False: it does not exist. */
 static bool cgroup_v2(struct replay_memory *m, const char *root,
                       const char *folder, uint64_t swap) {
     uint64_t most, used, swap_most, swap_used;
-    if (!file_number(root, folder, "/memory.stat", "anon ", &used))
+    if (!cgroup_used(root, folder, "anon ", "shmem ", &used))
         return false;
     if (!file_number(root, folder, "/memory.max", "", &most))
         return true; /* "max" */
@@ -100,7 +113,7 @@ static bool cgroup_v2(struct replay_memory *m, const char *root,
 static bool cgroup_v1(struct replay_memory *m, const char *root,
                       const char *folder, uint64_t swap) {
     uint64_t most, used, both;
-    if (!file_number(root, folder, "/memory.stat", "total_rss ", &used) ||
+    if (!cgroup_used(root, folder, "total_rss ", "total_shmem ", &used) ||
         !file_number(root, folder, "/memory.limit_in_bytes", "", &most))
         return false;
     if (file_number(root, folder, "/memory.memsw.limit_in_bytes", "", &both))
