@@ -234,17 +234,70 @@ static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
     return good;
 }
 
+/* Names of files that are locked while their program writes them. */
+#define TEMP_PREFIX ".malloc-trace.new-"
+
+/* Removes the file NAME in FOLDER if it was left by a program that was
+   killed. */
+static void remove_if_left(int folder, const char *name) {
+    struct stat st;
+    int fd =
+        openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        tcm_file_lock(fd))
+        (void)unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void remove_left(int folder) {
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again < 0 ? NULL : fdopendir(again);
+    struct dirent *entry;
+    if (dir == NULL) {
+        if (again >= 0)
+            close(again);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL)
+        if (strncmp(entry->d_name, TEMP_PREFIX, sizeof(TEMP_PREFIX) - 1) == 0)
+            remove_if_left(folder, entry->d_name);
+    closedir(dir);
+}
+
+/* Locks the new file FD until it has its name. false: another program, which
+   found it unlocked, removes it. */
+static bool lock_new(struct tool_file_new *n, int fd) {
+    struct stat st;
+    if (!tcm_file_lock(fd) && (errno == EAGAIN || errno == EACCES))
+        return false;
+    if (fstat(fd, &st) != 0 || st.st_nlink == 0)
+        return false;
+    n->lock = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return n->lock >= 0;
+}
+
 static int make_temporary(struct tool_file_new *n, int folder, mode_t mode) {
-    int fd = -1;
+    remove_left(folder);
     errno = EEXIST;
-    for (int i = 0; i < TRIES && fd < 0 && errno == EEXIST; i++) {
-        (void)snprintf(n->temp, sizeof(n->temp), ".malloc-trace-%ld-%llx",
+    for (int i = 0; i < TRIES; i++) {
+        (void)snprintf(n->temp, sizeof(n->temp), TEMP_PREFIX "%ld-%llx",
                        (long)getpid(),
                        (unsigned long long)tcm_clock_ns() + (unsigned)i);
-        fd = openat(folder, n->temp,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        int fd =
+            openat(folder, n->temp,
+                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        if (fd < 0 && errno != EEXIST)
+            return -1;
+        if (fd >= 0 && lock_new(n, fd))
+            return fd;
+        if (fd >= 0) {
+            (void)unlinkat(folder, n->temp, 0);
+            close(fd);
+        }
     }
-    return fd;
+    return -1;
 }
 
 /* Makes a new file beside PLACE, with the mode and group of the file there. -1:
@@ -262,6 +315,7 @@ static int open_beside(struct tool_file_new *n, const struct tcm_place *place) {
          fchmod(fd, old.st_mode & 0777) != 0)) {
         (void)unlinkat(place->folder, n->temp, 0);
         close(fd);
+        close(n->lock);
         return -1;
     }
     return fd;
@@ -289,6 +343,7 @@ void tool_file_drop(struct tool_file_new *n) {
         return;
     tool_stop_remove(-1, NULL);
     (void)unlinkat(n->folder, n->temp, 0);
+    close(n->lock);
     close(n->folder);
     n->folder = -1;
 }

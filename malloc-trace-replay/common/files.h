@@ -54,6 +54,7 @@ const char *tool_file_error_text(int error);
 /* File that gets its name when it is complete. */
 struct tool_file_new {
     int folder; /* -1: the file has its name already */
+    int lock;   /* descriptor that keeps the file locked until then */
     char name[NAME_MAX + 1];
     char temp[64]; /* its name until then, in the same folder */
 };

@@ -197,6 +197,35 @@ head -c 300000 t.plain >cut.plain
 is "all three closed: exit status" $? 3
 check "and nothing is printed into the output" cmp closed.p cut.p
 
+# A killed run leaves a file, which the next one removes, but not that of one that
+# still writes.
+mkdir beside
+mkfifo killed.fifo other.fifo
+# hidden COUNT: so many files in the folder have no name yet.
+hidden() { [ "$(find beside -name '.malloc-trace.*' | wc -l)" = "$1" ]; }
+exec 8<>killed.fifo 9<>other.fifo
+"$postprocess" --quiet killed.fifo beside/killed.p 8>&- 9>&- 2>"$err" &
+killed=$!
+"$postprocess" --quiet other.fifo beside/other.p 8>&- 9>&- 2>"$err" &
+other=$!
+head -c 1000 t.plain | tee /dev/fd/8 >&9
+eventually 10 hidden 2
+result "two runs write" $?
+kill -9 $killed
+wait $killed 2>"$out"
+hidden 2
+result "one was killed and left a file" $?
+"$postprocess" --quiet t.plain beside/got
+hidden 1
+result "the next one removes that alone" $?
+tail -c +1001 t.plain >&9
+exec 8>&- 9>&-
+wait $other
+is "the other one ends well" $? 0
+check "with all of its output" cmp beside/other.p want.p
+is "and nothing beside it" "$(ls -A beside)" "got
+other.p"
+
 # One that this process may use.
 cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')
 
