@@ -268,17 +268,22 @@ static TCM_ALWAYS_INLINE uint64_t ones_from(unsigned low, unsigned n) {
     return ~(uint64_t)0 >> (64 - n) << low;
 }
 
+/* Two places of a bin, for which a processor needs one load, store or sum. */
+typedef uint64_t two_places __attribute__((vector_size(2 * sizeof(void *))));
+TCM_STATIC_ASSERT(sizeof(void *) == sizeof(uint64_t), "a place is a word");
+
 /* Writes COUNT objects of SIZE bytes from OBJECT on below END, the first one
    highest. Returns the lowest place. */
 static TCM_ALWAYS_INLINE void **put_down(void **end, uintptr_t object,
                                          size_t size, unsigned count) {
-    for (; count >= 4; count -= 4, end -= 4, object += 4 * size) {
-        end[-1] = (void *)object;
-        end[-2] = (void *)(object + size);
-        end[-3] = (void *)(object + 2 * size);
-        end[-4] = (void *)(object + 3 * size);
+    two_places next = {object + size, object};
+    for (; count >= 4; count -= 4, end -= 4) {
+        __builtin_memcpy(end - 2, &next, sizeof(next));
+        next += 2 * size;
+        __builtin_memcpy(end - 4, &next, sizeof(next));
+        next += 2 * size;
     }
-    for (; count != 0; count--, object += size)
+    for (object = next[1]; count != 0; count--, object += size)
         *--end = (void *)object;
     return end;
 }
@@ -457,18 +462,22 @@ static TCM_ALWAYS_INLINE unsigned slot_of(struct tcm_central *central,
    of STEP. */
 static TCM_ALWAYS_INLINE unsigned run_length(void *const *objects, unsigned n,
                                              uintptr_t step) {
-    uintptr_t next = (uintptr_t)objects[0] + step;
-    unsigned run = 1;
-    for (; run + 4 <= n; run += 4, next += 4 * step) {
-        uintptr_t differ = ((uintptr_t)objects[run] ^ next) |
-                           ((uintptr_t)objects[run + 1] ^ (next + step)) |
-                           ((uintptr_t)objects[run + 2] ^ (next + 2 * step)) |
-                           ((uintptr_t)objects[run + 3] ^ (next + 3 * step));
-        if (differ != 0)
+    uintptr_t first = (uintptr_t)objects[0];
+    two_places next = {first, first + step};
+    unsigned run = 0;
+    for (; run + 4 <= n; run += 4) {
+        two_places differ = {0, 0}, got;
+        for (unsigned i = 0; i < 4; i += 2) {
+            __builtin_memcpy(&got, objects + run + i, sizeof(got));
+            differ |= got ^ next;
+            next += 2 * step;
+        }
+        if ((differ[0] | differ[1]) != 0)
             break;
     }
-    for (; run < n && (uintptr_t)objects[run] == next; run++)
-        next += step;
+    for (first += run * step; run < n && (uintptr_t)objects[run] == first;
+         run++)
+        first += step;
     return run;
 }
 
