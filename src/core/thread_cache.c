@@ -12,7 +12,7 @@
  *
  * A bin of which the program takes many times what it can hold, and then frees
  * as much, is a bulk bin: capacity would only keep memory that is cold when the
- * program comes back to the class. It has three batches, moves two at a time,
+ * program comes back to the class. It has five batches, moves four at a time,
  * and bypasses the transfer cache, so that their spans become empty
  * and serve other classes while they are in the processor's cache.
  *
@@ -47,8 +47,8 @@
    hold were taken between two overflows. It has BULK_BATCHES; BULK_MOVES of
    them come and go at once. */
 #define BULK_SWING   2u
-#define BULK_BATCHES 3u
-#define BULK_MOVES   2u
+#define BULK_BATCHES 5u
+#define BULK_MOVES   4u
 
 TCM_STATIC_ASSERT(BULK_MOVES < BULK_BATCHES,
                   "a full bulk bin does not become empty");
