@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recorder's own threads: how they are created, and how they stay unnoticed
- * when the program ends.
+ * The recorder's own threads, which must not keep a process alive that ends
+ * without a call of exit. There are two ways:
  *
- * A process ends without a call of exit in two ways, and neither may notice our
- * threads:
+ * - The C library counts the threads that it has created, and the one that
+ *   takes the count to zero calls exit(0). Our threads subtract themselves from
+ *   the count, so that the program's last thread still makes that call. It has
+ *   to be that thread: the program's descriptor table, with its output, ends
+ *   with it, since our threads have their own.
+ * - The kernel ends a process whose threads have all made the exit system call,
+ *   with the status of the first thread and without exit handlers. Our threads
+ *   check now and then whether they are the last (mtr_own_are_last), end the
+ *   recording, and exit, too.
  *
- * - The C library counts the threads that it has created; the thread that takes
- *   the count to zero calls exit(0). Our threads take themselves out of the
- *   count, so that the last thread of the program still calls exit, with its
- *   own descriptors, signal mask and stack. It has to be that thread: our
- *   threads have a descriptor table of their own, and the program's table, with
- *   its output, goes with the program's last thread.
- * - The kernel ends a process when all of its threads have made the exit system
- *   call themselves, with the status of the first thread, and no exit handler
- *   runs. Our threads check now and then whether they are the last ones
- *   (mtr_own_are_last), end the recording, and exit, too.
+ * The count is a variable of the C library for debuggers (exported since glibc
+ * 2.34). Where it cannot be found, our threads are counted, and the last one
+ * calls exit(0) when it returns: a moment late, and without what exit handlers
+ * write.
  *
- * The count is a variable of the C library that debuggers read (glibc 2.34 and
- * later export it). Where it cannot be found our threads are counted; then one
- * of them, alone, calls exit(0) when it returns: a moment late, and what exit
- * handlers write is lost.
- *
- * Why not threads that the C library does not know: they would keep the rights
- * that the program gives up by setuid.
+ * Why not threads unknown to the C library: they would keep rights that the
+ * program gives up by setuid.
  */
 #ifndef TCM_TRACER_OWN_THREAD_H
 #define TCM_TRACER_OWN_THREAD_H

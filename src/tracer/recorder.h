@@ -6,14 +6,14 @@
  *
  *   buffer    4 or 64 KiB with a spool head, filled by one thread
  *   stream    all bytes that a thread ever publishes, cut into its buffers
- *   look      the saver reads a thread's buffer and its position
+ *   look      a reading of a thread's buffer and position by the saver
  *   round     the saver looks at all threads, saves what is new, and writes a
  *             barrier; a poll saves full buffers only
  *   idle      the saver sleeps long; the next event of any thread wakes it
  *   lazy      a recording that has only its spool, no saver and no file yet
  *   end mode  after the library's destructor: every event is saved at once
  *   session   one recording of this process, numbered from 1. A thread's record
- *             belongs to one session, and is of no use in the next
+ *             belongs to one session and is void in the next
  *   gap       calls that a thread has counted instead of recorded
  *
  * Memory: struct mtr_recorder and every struct mtr_thread lie in pages that the
@@ -22,12 +22,12 @@
  * what a child needs to know.
  *
  * Locks, in order: late, registry, pool (base/lock.h). Only the late lock is
- * held across system calls that may block. Fork takes none of them: the child
- * finds them zeroed, with what they guard. Start, stop and flush by call
- * exclude each other (`busy`, likewise).
+ * held across system calls that may block. Fork takes none: the child finds
+ * them zeroed, with what they guard, as it does `busy`, by which calls of
+ * start, stop and flush exclude each other.
  *
- * There is one recorder and one configuration. Functions that api calls get the
- * recorder from mtr_recorder, which is NULL in most programs, and pass it on;
+ * There is one recorder and one configuration. Functions that api calls read
+ * mtr_recorder, which is NULL in most programs, and pass the recorder on;
  * mtr_config is read everywhere.
  */
 #ifndef TCM_TRACER_RECORDER_H
@@ -85,11 +85,10 @@ struct mtr_live {
  *     ^               ^            ^  |                        |        |
  *     +--calls--------+            +--+--calls: HELD           +-> FREE <
  *
- * Creating a thread takes locks of the C library, which threads that allocate
- * may hold (in dlopen, the lock of thread-local storage). So a thread that
- * allocates does not wait while the word is CREATING, but does the saver's work
- * itself. HELD lasts only as long as work of the recorder, so threads wait for
- * its end.
+ * Creating a thread takes locks of the C library that an allocating thread may
+ * hold (in dlopen, that of thread-local storage). So an allocating thread that
+ * finds CREATING does the saver's work itself instead of waiting. HELD lasts
+ * only while the recorder works, so threads wait for its end.
  */
 enum mtr_save_owner {
     MTR_SAVE_FREE = 0,
@@ -167,11 +166,11 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
  * While it is set, malloc in a signal handler is not recorded, but counted as
  * dropped.
  *
- * A handler may leave the recorder for good by a jump; so does the child of a
- * vfork that is killed inside. A later call then finds the mark, from a frame
- * that is not below the marked one, where everything that the marked function
- * calls, and any handler, would be. (A handler on an alternate stack may be
- * anywhere: the kernel is asked whether one runs.)
+ * The mark stays if a handler jumps out of the recorder, or if the child of a
+ * vfork is killed inside. A later call finds such a mark stale if its own frame
+ * is not below the marked one: all that the marked function calls, and any
+ * handler, would be below. (A handler on an alternate stack may be anywhere:
+ * the kernel says whether one runs.)
  */
 extern TCM_TLS uint32_t mtr_inside;
 /* The value of mtr_freeing when mtr_inside was set. */

@@ -104,13 +104,13 @@ extern struct mtr_config mtr_config;
 
 /*
  * How threads notice that a recording has begun or ended. The fast paths of
- * malloc and free do not ask whether one is on: a thread that records, or may
- * have to, has its cache shut (core/thread_cache.h), so that every call takes a
- * path that asks. Only its owner opens a cache, and it reads mtr_is_recording
- * again afterwards. A start sets the flag, then has the host shut all caches.
- * All of these accesses are sequentially consistent: either the owner sees the
- * flag and shuts its cache again, or the start's store to the cache comes after
- * the owner's. A stop only clears the flag.
+ * malloc and free do not check for one: a thread that may have to record has
+ * its cache shut (core/thread_cache.h), so that every call takes a path that
+ * does. Only its owner opens a cache, and reads mtr_is_recording again
+ * afterwards. A start sets the flag, then has the host shut all caches. All of
+ * these accesses are sequentially consistent: either the owner sees the flag
+ * and shuts its cache again, or the start's store to the cache follows the
+ * owner's. A stop only clears the flag.
  */
 
 /*

@@ -12,11 +12,10 @@
  * OFF, STOPPED and FAILED, each time as a new session.
  *
  * Starts and stops by call exclude each other and wait for the saver, which is
- * created for each recording and gone when its stop returns. They use no lock
- * that fork takes, because they wait for files; the child of a fork finds
- * `busy` zeroed. A thread that records goes on while the recording ends and the
- * next one begins; the session in its record (recorder.h) says which of the two
- * the buffer it holds belongs to.
+ * created for each recording and gone when its stop returns. They wait for
+ * files, so they use no lock that fork takes; the child finds `busy` zeroed.
+ * Threads do not stop while one recording ends and the next begins: the session
+ * in a thread's record (recorder.h) tells to which its buffer belongs.
  */
 #include "tracer/session.h"
 

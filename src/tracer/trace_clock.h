@@ -2,13 +2,12 @@
 /*
  * The clock of the recorder's times.
  *
- * Invariants: if one reading is made after another, by any order that threads
- * know (a lock, a block handed over), the later reading is greater. So what a
- * thread published before it read the clock comes before everything with a
- * later time (doc/ordering.md).
- * Threads: any. Why not the system's clock alone: a clock that ticks more
- * slowly than it is read shows the same time twice. Then, and only then,
- * readings pass through one word.
+ * Invariants: of two readings that threads order (by a lock, or a block handed
+ * over), the later one is greater. So what a thread published before a reading
+ * comes before everything with a later time (doc/ordering.md).
+ * Threads: any. Why not the system's clock alone: it shows the same time twice
+ * if it ticks more slowly than it is read. Only then do readings pass through
+ * one word.
  */
 #ifndef TCM_TRACER_TRACE_CLOCK_H
 #define TCM_TRACER_TRACE_CLOCK_H

@@ -329,10 +329,10 @@ static bool rename_over(int folder, const char *from, const char *to) {
 
 /*
  * Replaces the spool NAME unless its recording lives. The spool's lock is held
- * while it is replaced: of two recordings that find the same dead spool only
- * one gets it, and the other then finds the winner's living one. A lock for
- * reading, which another user may take if he may read the file, is not a
- * recording's. A file of another user that cannot be replaced stays.
+ * meanwhile, so of two recordings that find a dead spool only one gets it, and
+ * the other finds a living one. A read lock, which any user who may read the
+ * file can take, is not that of a recording. A file of another user that cannot
+ * be replaced stays.
  */
 static enum placed replace_spool(int folder, const char *temp,
                                  const char *name) {

@@ -26,10 +26,10 @@ int mtr_name_resolve(struct mtr_recorder *rec);
 int mtr_name_open_output(struct mtr_recorder *rec, int flags);
 
 /*
- * The output's folder, which has all files that are named below. The folder is
- * found again each time one is needed, with the same care about the owners of
- * links on the way, unless it is kept open: by threads that need it often and
- * have a descriptor table of their own, or need it for a short time.
+ * The output's folder, which has all files that are named below. It is looked
+ * up each time, checking the owners of links on the way, unless it is kept
+ * open: by threads with their own descriptor table that need it often, or for a
+ * short time.
  */
 bool mtr_folder_keep_open(struct mtr_recorder *rec);
 void mtr_folder_release(struct mtr_recorder *rec);

@@ -36,25 +36,22 @@ void mtr_process_disown(void);
 void mtr_process_set_owner(uint32_t name_number);
 
 /*
- * True if the name has %p and the program has installed a filter of system
- * calls since it began. The filter may kill the program at a call that opens a
- * file or creates a thread, so files and saver that do not exist yet are not
- * made. In a program that began with a filter, as in a container, such calls
- * are made, and may fail.
+ * True if the name has %p and the program has installed a seccomp filter. That
+ * may kill the program at a call that opens a file or creates a thread, so no
+ * further files and no saver are created. Under a filter that the program began
+ * with, as in a container, such calls are made, and may fail.
  */
 bool mtr_process_is_confined(void);
 /* True if the calling thread has a filter of system calls that it did not have
    when the program began. For processes with a control socket. */
 bool mtr_process_has_new_filter(void);
 /*
- * Puts the present bytes of BLOCK, a large block of BYTES, into *PRESENT: how
- * many of them have memory when the block ends, or when the recording does. A
- * replay that writes more than the program did would show memory that the
- * program never had.
+ * Stores in *PRESENT how many bytes of BLOCK, a large block of BYTES, are
+ * backed by memory when the block or the recording ends. Why: a replay that
+ * writes all of it would show memory that the program never had.
  *
- * false: all bytes are present, or it is not known. It makes system calls and
- * may take a while (os_mem.h), so it is for slow paths, and for blocks above
- * MTR_PRESENT_ABOVE.
+ * false: all bytes are present, or it is not known. It makes slow system calls
+ * (os_mem.h), so it is for slow paths, and blocks above MTR_PRESENT_ABOVE.
  */
 #define MTR_PRESENT_ABOVE ((size_t)MTF_PRESENT_ABOVE)
 bool mtr_present(const void *block, size_t bytes, size_t *present);
