@@ -8,22 +8,19 @@
  *        ^-- grow: the saver makes more when a stack runs low
  *
  * Invariants: a free buffer is all zero except for the mark of its last use. A
- * buffer in use begins with a spool head. Only full buffers that wait count
+ * buffer in use begins with a spool head. Only waiting full buffers count
  * against the bound. A descriptor belongs to the holder of its buffer, except
- * for the fields that always belong to the saver.
+ * for the saver's fields.
  *
- * Threads: stacks and queue are guarded by the lock, which is held for a few
- * instructions. Waiting threads sleep on `seq`, which changes whenever buffers
- * become free.
+ * Threads: a lock, held for a few instructions, guards stacks and queue.
+ * Waiting threads sleep on `seq`, which changes when buffers become free.
  *
- * Why stacks: the buffer that was used last is warm in the caches, and a
- * program that needs few buffers touches few.
+ * Why stacks: the last used buffer is warm in the caches, and a program that
+ * needs few buffers touches few.
  *
- * Memory: a pool serves one recording after another. Each recording owns an
- * arena, with the mappings of its buffers and their descriptors. A thread may
- * hold a buffer of a recording that has ended, and be about to write to it; so
- * the arena is unmapped when the recording has ended and no thread holds one of
- * its buffers.
+ * Memory: each recording owns an arena, with the mappings of its buffers and
+ * their descriptors. A thread may still write to a buffer of an ended
+ * recording, so the arena is unmapped when no thread holds one.
  */
 #ifndef TCM_TRACER_STREAM_BUF_POOL_H
 #define TCM_TRACER_STREAM_BUF_POOL_H

@@ -303,11 +303,10 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
 }
 
 /*
- * Tokens: 64-bit names of blocks, never used twice. Threads take them in blocks
+ * Tokens: 64-bit names of blocks, never reused. Threads take them in ranges
  * from one counter, so that the hot path needs no atomic operation. The counter
- * is in ordinary memory: the child of a fork goes on where its parent was, so
- * its tokens are above all tokens that it finds in the words of inherited
- * blocks. Relaxed: nothing is published through tokens.
+ * is in memory that a child inherits, so the child's tokens are above those in
+ * the words of inherited blocks. Relaxed: tokens publish nothing.
  */
 #define TOKENS_MIN 64u
 #define TOKENS_MAX 4096u
@@ -384,19 +383,17 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
 /* --- Gaps ----------------------------------------------------------------- */
 
 /*
- * Gaps (TCMALLOC_TRACE_OVERFLOW=drop): a thread that finds no buffer goes on,
- * and its calls are counted instead of recorded, until it gets one. With %p
- * this also happens to a thread that has no saver to wait for and no memory for
- * buffers of its own.
+ * Gaps (TCMALLOC_TRACE_OVERFLOW=drop): a thread without a free buffer goes on,
+ * and its calls are counted instead of recorded until it gets one. With %p also
+ * a thread that has neither a saver to wait for nor memory for buffers.
  *
  *   ... events | UNTRACED m, GAP n || BUFFER | events ...
  *         pos --^                    recorded again
  *
- * The numbers of a gap stand in two events behind pos: unpublished, and changed
- * in place, so that the spool of a process that is killed in the gap has the
- * numbers of that moment. They are published when the buffer is handed over.
- * The saver does not see them earlier, and does not need them: totals are in
- * the footer.
+ * Two events behind pos hold the numbers of a gap: unpublished, and updated in
+ * place, so that the spool of a process killed in the gap has them. They are
+ * published when the buffer is handed over; the saver needs them no earlier,
+ * because totals are in the footer.
  *
  * A thread that was born in a gap has no buffer. Its numbers are in page 0 of
  * the spool, under the pool's lock, until it gets one.

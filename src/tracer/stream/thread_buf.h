@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stream of a thread as its owner writes it: reserve, write, publish; and
- * the gaps in it, where no buffer was free.
+ * The stream of a thread as its owner writes it (reserve, write, publish), and
+ * its gaps, where no buffer was free.
  *
  *     struct mtr_thread            buffer (4 or 64 KiB, zeroed)
  *      pos   ------------------->  | head | BUFFER | event | event |0 0 0 ...
  *      limit ------------------------------------------------------------^
  *
  * Invariants: bytes before pos are published events; bytes from pos on are
- * zero, so a reader of the spool needs no position. pos < limit promises that
- * there is room for one hot event and a token for it, that this thread records,
- * and that no other thread has called it into the slow path: every other
- * condition is folded into limit, and limit == 0 means "slow path". All-zero
- * memory (a forked child, mtr_no_thread) is therefore a valid state that leads
- * to the slow path.
+ * zero, so a reader of the spool needs no position. pos < limit says that this
+ * thread records, has room for one hot event and a token for it, and was not
+ * called into the slow path; limit 0 means "slow path". So all-zero memory (a
+ * forked child, mtr_no_thread) is a valid state that leads there.
  *
- * Threads: the owner stores everything here; in addition the saver, and the
- * thread that starts or stops a recording, may store 0 to limit, which calls
- * the owner into the slow path. The owner stores pos with release and the saver
- * loads it with acquire, so that it sees the bytes and the predictor state
- * before the position.
+ * Threads: the owner stores everything here. The saver, and the thread that
+ * starts or stops a recording, may also store 0 to limit, which calls the owner
+ * into the slow path. The owner stores pos (release); the saver's load
+ * (acquire) makes the bytes and the predictor state before it visible.
  *
- * Why behind a pointer: a chain of load, add and store on one address is free
- * when addressed through a register, and slow through the thread register.
+ * Why behind a pointer: load, add and store of one address take no extra time
+ * through a register, but do through the thread register.
  */
 #ifndef TCM_TRACER_STREAM_THREAD_BUF_H
 #define TCM_TRACER_STREAM_THREAD_BUF_H
@@ -54,14 +51,13 @@ struct mtr_recorder;
  *                 without recording that, or frees it and finds a token of no
  *                 or an older recording
  *
- * A realloc in place marks the word and stores the new token. Nobody else
- * stores to the word of a block, so plain stores do: whatever passes the block
- * from one thread to another (the program, or the locks of the allocator)
- * orders them. Core zeroes the words of a span when it makes their table or
- * gives it back. Loads by others (the census of blocks, the check of wrong
- * frees) are relaxed. A marked token is below all tokens, as 0 is. A word with
- * a marked token of this recording belongs to a block that is free, because
- * the next allocation replaces the mark.
+ * A realloc in place marks the word and stores the new token. No other code
+ * stores to a block's word, so plain stores suffice: whatever passes the block
+ * between threads (the program, or the allocator's locks) orders them. Core
+ * zeroes the words of a span when it creates or returns their table. Loads by
+ * others (the census of blocks, the check of wrong frees) are relaxed. A marked
+ * token is below all tokens, as 0 is. A marked token of this recording belongs
+ * to a free block, because the next allocation replaces the mark.
  */
 #define MTR_TOKEN_LIVE ((uint64_t)1 << 63)
 
@@ -200,12 +196,11 @@ static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
 }
 
 /*
- * Records a free. Its varint has the length that most frees lately needed, even
- * where a shorter one would do. The branch predictor guesses that length, so
- * the next position does not wait for the token, which is often a cache miss
- * away: if the length were computed from the token, the address of every later
- * event would depend on it, and with the addresses the loads behind those
- * stores.
+ * Records a free. Its varint has the length that most recent frees needed, also
+ * where a shorter one would do. Why: the branch predictor guesses that length,
+ * so the next position does not wait for the token, which is often a cache
+ * miss. Otherwise the address of every later event, and the loads behind those
+ * stores, would depend on the token.
  */
 static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
                                            uint64_t token) {

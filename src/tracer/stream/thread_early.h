@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events before set-up. The recorder's constructor makes set-up; constructors
- * of other libraries run before it and may allocate. The events of one thread
- * then go to a static buffer. The recording begins that thread's stream with
- * them; without a recording they are dropped. Set-up is made earlier only where
- * the buffer is not enough: a library in front of the C library may not be
- * ready for the calls that set-up makes, and the caller of malloc may be one of
- * the functions that set-up calls.
+ * Events before set-up, which the recorder's constructor does. Constructors of
+ * other libraries may allocate before. The events of one thread then go to a
+ * static buffer, which becomes the start of that thread's stream, or is dropped
+ * without a recording. Only when it is full, set-up runs early: libraries that
+ * interpose functions may not be ready for its calls, and the caller of malloc
+ * may be one of these functions.
  *
  * Threads: the first thread to allocate claims the buffer; calls of other
  * threads are counted as dropped. Set-up adopts the buffer only on the thread

@@ -142,12 +142,11 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     tcm_store_relaxed(&t->limit, limit);
     /*
      * The saver sets idle (or ends the recording), makes a fence, then stores 0
-     * to limit. If its 0 comes before our limit in the order of the stores to
-     * limit, we see idle here; otherwise its 0 stays. This fence also comes
-     * after the taking of tokens: the thread that begins the next recording
-     * stores its session, makes a fence and reads the first token. So either
-     * its first token is above those we took, or we see its session and use
-     * none of them.
+     * to limit. If that 0 precedes our store to limit, we see idle here;
+     * otherwise the 0 stays. This fence also follows the taking of tokens: the
+     * thread that begins the next recording stores its session, makes a fence
+     * and reads the first token. So either its first token is above those we
+     * took, or we see its session and use none of them.
      */
     tcm_fence_seq_cst();
     TCM_TESTPOINT("limit_set");

@@ -38,11 +38,11 @@ void mtr_leave_slow(void);
 
 /*
  * Above 0 in a call that frees and does not allocate, and under the late lock,
- * for which such a call may wait. In such a call no thread is created: the C
- * library frees while it holds the lock of its threads' stacks, which the
- * creation of a thread takes, too. (In calls that allocate it holds no lock
- * that the creation of a thread takes, except recursive ones of the loader.
- * Because of those no call waits for a thread that another call is creating.)
+ * for which such a call may wait. No thread is created then: the C library
+ * frees while it holds the lock of its threads' stacks, which creation takes.
+ * (When it allocates, it holds no lock that creation takes, except recursive
+ * ones of the loader; because of those no call waits for a thread that another
+ * call is creating.)
  */
 extern TCM_TLS uint8_t mtr_freeing;
 

@@ -22,13 +22,12 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
 #define SLABS      16u
 
 /*
- * A slab. The owner of a record, which is the slot that points to it, is stored
- * in memory that a child keeps. In a child all records are free again, but its
- * only thread still has its slot, and enters the recorder only when the
- * record's limit says so. Until then the record must go to no other thread,
- * whichever thread comes first, and whether or not a fork handler ran. Owners
- * that do not exist in the child cost the memory of their records until a
- * handler forgets them.
+ * A slab of records. A record's owner, the slot that points to it, is stored in
+ * memory that survives a fork. In the child all records are free, but its only
+ * thread still has its slot, and enters the recorder only when the record's
+ * limit says so. Until then the record must go to no other thread, even without
+ * a fork handler. Records of owners that do not exist in the child stay used
+ * until a handler forgets them.
  */
 struct slab {
     struct mtr_thread_record *records; /* zeroed in children */

@@ -93,11 +93,11 @@ void mtr_registry_init(struct mtr_registry *r);
 void mtr_registry_has_saver(struct mtr_registry *r);
 
 /*
- * True if there is a saver, only one thread has a stream, and no other thread
- * had one when the caller read NS: times of others are greater. A second thread
- * clears the word, makes a fence and then reads its first time; here the fence
- * comes after the reading of NS, which the store of NS keeps before it. So
- * either this sees the cleared word, or those times are read after NS.
+ * True if there is a saver, only one thread has a stream, and no other had one
+ * when the caller read NS: all times of others are greater. A second thread
+ * clears the word, makes a fence and reads its first time; here the fence
+ * follows the reading of NS, which the store of NS keeps before it. So this
+ * sees the cleared word, or the second thread reads its times after NS.
  */
 static inline bool mtr_registry_is_single(const struct mtr_registry *r,
                                           uint64_t ns) {
