@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The saver: takes what threads have published, writes it, and says in barriers
- * up to which time all of it is written. What other parts of the recorder call.
+ * The saver's interface for the recorder: it takes what threads have published,
+ * writes it, and marks by barriers up to which time all of it is written.
  *
- * A short process needs no saver thread: if its recording is still lazy at the
- * end, the thread that ends it saves (mtr_saver_end_here). Functions named
+ * A short process needs no saver thread: a recording that is still lazy at its
+ * end is saved by the thread that ends it (mtr_saver_end_here). Functions named
  * _here save on the calling thread.
  *
  * Threads: any. One thread at a time saves (enum mtr_save_owner).

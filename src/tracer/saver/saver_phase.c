@@ -3,10 +3,10 @@
  * How the saver begins and ends a recording: with the program, by call, at its
  * limit, by a failure.
  *
- * Why a stop looks at the threads after it has cleared their limits: what a
- * thread publishes after that look belongs to a call that had begun before, and
- * every call that begins later than such a call finds the recording over. So
- * the trace has no call without the calls that it depends on.
+ * Why a stop clears the limits of threads before it looks at them: what a
+ * thread publishes after the look belongs to a call that began before it, and
+ * calls that begin later find the recording over. So the trace has no call
+ * without those that it depends on.
  */
 #include "tracer/saver/saver.h"
 
@@ -235,20 +235,17 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
 /* --- Calls in flight ------------------------------------------------------ */
 
 /*
- * Calls in flight. A call on the fast path reads its limit once, and publishes
- * its event some instructions later. A call that read the limit before the end
- * cleared it may publish after the saver has looked at the thread: nothing then
- * asks for another look, and its caller may see the call return, and the
- * process end. So the end waits until each thread has left that stretch of
- * code: the thread has slept since, which no thread does there, or it had
- * enough processor time to be through. The same holds for the end of a slow
- * path, between its event and its load of end_mode: after the wait either that
- * load comes later than our store, or the event was published before our look
- * (a thread that sleeps or is interrupted passes full barriers).
+ * Calls in flight. A call on the fast path reads its limit, and publishes its
+ * event some instructions later: perhaps after the end has cleared the limit
+ * and looked at the thread, so that the event of a call that returned would be
+ * missed. So the end waits until each thread has left that code: it slept,
+ * which no thread does there, or got enough processor time to be through. The
+ * same holds at the end of a slow path, between its event and its load of
+ * end_mode: after the wait, that load sees our store, or the event was
+ * published before our look (sleeps and interrupts are full barriers).
  *
- * A thread that gets no processor meanwhile, or waits for a page, is waited for
- * up to FLIGHT_NS_MAX; then nobody can tell, and the trace does not claim to be
- * complete.
+ * The wait for a thread that gets no processor, or waits for a page, ends after
+ * FLIGHT_NS_MAX; the trace is then not marked as complete.
  */
 #define FLIGHT_CPU_NS 3000000u
 /* If the saver has got a filter of system calls, and may open nothing: a thread

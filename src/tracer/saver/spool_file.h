@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The spool: memory of the buffers, which is shared mappings of OUTPUT.spool,
- * or private memory where there can be no such file.
+ * The spool, the memory of the buffers: shared mappings of OUTPUT.spool, or
+ * private memory where that file cannot be created.
  *
  * Invariants: every byte that a buffer can reach is backed by blocks of the
  * file system (fallocate), so that a full disk is an error of the recorder and
