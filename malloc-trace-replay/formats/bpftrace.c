@@ -11,15 +11,11 @@
  */
 #include "formats/format_reader.h"
 
-static bool scan_pointer(const char **p, const char *end, uint64_t *v) {
-    return end - *p >= 2 && memcmp(*p, "0x", 2) == 0 &&
-           format_scan_hex(p, end, v);
-}
-
 /* Takes ") = RESULT". */
 static bool scan_result(const char **p, const char *end,
                         struct format_event *e) {
-    return format_scan_text(p, end, ") = ") && scan_pointer(p, end, &e->id);
+    return format_scan_text(p, end, ") = ") &&
+           format_scan_pointer(p, end, &e->id);
 }
 
 /* Takes "NUMBER, SIZE) = RESULT". */
@@ -47,7 +43,8 @@ static bool scan_call(const char **p, const char *end, struct format_event *e) {
     if (format_scan_text(p, end, "free(")) {
         e->kind = FORMAT_FREE;
         e->call = MTF_CALL_FREE;
-        return scan_pointer(p, end, &e->old) && format_scan_char(p, end, ')');
+        return format_scan_pointer(p, end, &e->old) &&
+               format_scan_char(p, end, ')');
     }
     if (format_scan_text(p, end, "calloc(")) {
         e->call = MTF_CALL_CALLOC;
@@ -60,7 +57,7 @@ static bool scan_call(const char **p, const char *end, struct format_event *e) {
     if (format_scan_text(p, end, "realloc(")) {
         e->kind = FORMAT_REALLOC;
         e->call = MTF_CALL_REALLOC;
-        return scan_pointer(p, end, &e->old) &&
+        return format_scan_pointer(p, end, &e->old) &&
                format_scan_text(p, end, ", ") &&
                format_scan_u64(p, end, &e->size) && scan_result(p, end, e);
     }

@@ -147,6 +147,13 @@ static inline bool format_scan_hex(const char **p, const char *end,
     return at != from;
 }
 
+/* A hexadecimal number with 0x. */
+static inline bool format_scan_pointer(const char **p, const char *end,
+                                       uint64_t *v) {
+    return end - *p >= 2 && memcmp(*p, "0x", 2) == 0 &&
+           format_scan_hex(p, end, v);
+}
+
 /* Skips blanks, then takes the number. */
 static inline bool format_scan_next_u64(const char **p, const char *end,
                                         uint64_t *v) {

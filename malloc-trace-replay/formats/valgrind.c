@@ -62,11 +62,6 @@ static bool scan_columns(const char **p, const char *end, uint64_t *pid,
            format_scan_text(p, end, "-- ");
 }
 
-static bool scan_pointer(const char **p, const char *end, uint64_t *v) {
-    return end - *p >= 2 && memcmp(*p, "0x", 2) == 0 &&
-           format_scan_hex(p, end, v);
-}
-
 /* Takes "SIZE)", "size SIZE, al ALIGNMENT)" or "al ALIGNMENT, size SIZE)". */
 static bool scan_request(const char **p, const char *end,
                          struct format_event *e) {
@@ -92,7 +87,8 @@ static bool scan_request(const char **p, const char *end,
 /* Takes " = POINTER", the block of E. */
 static bool scan_result(const char **p, const char *end,
                         struct format_event *e) {
-    return format_scan_text(p, end, " = ") && scan_pointer(p, end, &e->id);
+    return format_scan_text(p, end, " = ") &&
+           format_scan_pointer(p, end, &e->id);
 }
 
 /* Takes the end of a realloc, behind "realloc(POINTER,SIZE)". */
@@ -101,7 +97,7 @@ static bool scan_realloc(const char **p, const char *end,
     uint64_t again;
     *frees = format_scan_text(p, end, "free(");
     if (*frees)
-        return scan_pointer(p, end, &again) && again == e->old &&
+        return format_scan_pointer(p, end, &again) && again == e->old &&
                e->size == 0 && format_scan_char(p, end, ')');
     if (e->old == 0 && format_scan_text(p, end, "malloc(") &&
         !(format_scan_u64(p, end, &again) && again == e->size &&
@@ -120,11 +116,13 @@ static bool scan_call(const char **p, const char *end, struct format_event *e,
         return false;
     if (mtf_call_is_free(e->call)) {
         e->kind = FORMAT_FREE;
-        return scan_pointer(p, end, &e->old) && format_scan_char(p, end, ')');
+        return format_scan_pointer(p, end, &e->old) &&
+               format_scan_char(p, end, ')');
     }
     if (mtf_call_is_realloc(e->call)) {
         e->kind = FORMAT_REALLOC;
-        return scan_pointer(p, end, &e->old) && format_scan_char(p, end, ',') &&
+        return format_scan_pointer(p, end, &e->old) &&
+               format_scan_char(p, end, ',') &&
                format_scan_u64(p, end, &e->size) &&
                format_scan_char(p, end, ')') && scan_realloc(p, end, e, frees);
     }

@@ -35,14 +35,6 @@ static TCM_ALWAYS_INLINE uintptr_t mts_return_address(uintptr_t ra) {
     return ra;
 }
 
-/* An address near the top of the calling thread's stack: that of the control
-   block of the C library, unless the thread is the first. */
-static inline uintptr_t mts_thread_block(void) {
-    uintptr_t block;
-    __asm__("movq %%fs:0, %0" : "=r"(block));
-    return block;
-}
-
 /* True if the MTS_CALL_MAX bytes before END end in a call: e8 and 4 bytes, or
    ff /2 with 0 to 5 bytes of operand. */
 static inline bool mts_is_call(const uint8_t *end) {
@@ -100,10 +92,6 @@ static TCM_ALWAYS_INLINE uintptr_t mts_return_address(uintptr_t ra) {
     return link;
 }
 
-static inline uintptr_t mts_thread_block(void) {
-    return (uintptr_t)__builtin_thread_pointer();
-}
-
 /* bl; blr, plain or with any form of authentication. */
 static inline bool mts_is_call(const uint8_t *end) {
     uint32_t code;
@@ -144,9 +132,6 @@ static TCM_ALWAYS_INLINE void mts_registers(uint64_t *reg) {
 enum { mts_frame_tells_caller = true, MTS_SIGNAL_REGS = 0 };
 static TCM_ALWAYS_INLINE uintptr_t mts_return_address(uintptr_t ra) {
     return ra;
-}
-static inline uintptr_t mts_thread_block(void) {
-    return 0;
 }
 static inline bool mts_is_call(const uint8_t *end) {
     (void)end;

@@ -48,7 +48,7 @@ static bool try_pages(uintptr_t low, uintptr_t high) {
    first thread. */
 static uintptr_t stack_top_hint(void) {
     return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM)
-                                    : mts_thread_block();
+                                    : tcm_thread_pointer();
 }
 
 /* Extends the readable part of the own stack down to SP's page, if SP is on
