@@ -99,8 +99,8 @@ void tcm_stats_read(struct tcm_stats *out);
 struct tcm_heap_settings {
     uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */
     uint64_t limit_bytes;        /* of heap_bytes; 0: none */
-    uint32_t release_rate_milli; /* 1000: about a page per 1,000 freed; 0: only
-                                    on request */
+    uint32_t release_rate_milli; /* 1000: idle pages go back after as many
+                                    freed pages as are in use; 0: on request */
     bool release_at_once;        /* freed pages are returned immediately */
 };
 enum tcm_heap_setting {

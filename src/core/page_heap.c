@@ -75,7 +75,6 @@ static struct tcm_page_heap *new_shard(uint32_t n) {
     heap->shard = n;
     heap->records = (struct tcm_span_pools)TCM_SPAN_POOLS_INIT;
     tcm_dlist_init(&heap->busy);
-    heap->scavenge_wait = TCM_FIRST_RELEASE_WAIT;
     tcm_lock(&tcm_page_heap.lock);
     heap->system_page = tcm_page_heap.system_page;
     heap->limit_pages = tcm_page_heap.limit_pages;
@@ -421,26 +420,22 @@ struct tcm_span *tcm_page_heap_alloc_zeroed(size_t pages) {
     return span;
 }
 
-/* Frees RUN, of PAGES pages: as a spare, if it is MOVING and there are few,
-   else as FREE. Under a limit only shard 0 allocates, so the others return the
-   memory. */
-static void make_free(struct tcm_page_heap *heap, struct tcm_span *run,
-                      size_t pages) {
-    uintptr_t end = tcm_span_end(run);
+/* Frees RUN: as a spare, if it is MOVING and there are few, else as FREE. Under
+   a limit only shard 0 allocates, so the others return the memory. */
+static void make_free(struct tcm_page_heap *heap, struct tcm_span *run) {
     bool at_once =
         heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0);
     if (run->state != TCM_SPAN_MOVING || !tcm_spare_keep(heap, run))
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
     if (at_once)
         (void)tcm_page_release_run(run, SIZE_MAX);
-    else
-        tcm_page_scavenge(heap, pages, end);
 }
 
 void tcm_page_heap_free(struct tcm_span *span) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     size_t pages = span->pages;
     tcm_lock(&heap->lock);
+    tcm_page_scavenge(heap, pages);
     TCM_ASSERT(tcm_span_is_valid(span));
     TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
@@ -452,7 +447,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
         heap->large_blocks--;
     }
     span->size_class = 0;
-    make_free(heap, span, pages);
+    make_free(heap, span);
     tcm_unlock(&heap->lock);
 }
 
@@ -462,6 +457,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
 static bool shrink_locked(struct tcm_span *span, size_t pages) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     tcm_lock_assert_held(&heap->lock);
+    tcm_page_scavenge(heap, span->pages - pages);
     struct tcm_span *tail = tcm_span_new(&heap->records, 1);
     if (tail == NULL)
         return false;
@@ -472,7 +468,7 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     heap->large_pages -= tail->pages;
     span->pages = pages;
     tcm_run_map_ends(span, span);
-    make_free(heap, tail, tail->pages);
+    make_free(heap, tail);
     return true;
 }
 

@@ -4,11 +4,12 @@
  * that is more. The system is called with only the growth lock held; the end of
  * the committed part moves under both locks.
  *
- * After a number of freed pages the upper end of the longest FREE run is
- * returned, up to an eighth of all FREE pages; the wait until the next return
- * is in proportion to the pages returned. So a heap in steady use keeps the
- * pages that it uses again, and a heap that has shrunk returns its pages over
- * time.
+ * Pages that stay FREE during a whole window are idle: that is, while as many
+ * pages are freed as the shard has in use. At its end a quarter of the idle
+ * pages is returned, without a share that is always kept. If pages that were
+ * returned are taken again, the next windows are longer, in proportion to their
+ * number. So a heap that has shrunk returns its pages within a few windows, and
+ * one whose size swings keeps them.
  */
 #include "core/page_system.h"
 #include "base/bits.h"
@@ -19,10 +20,11 @@
 
 #define GROW_MAX      ((size_t)32 << 20)
 #define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
-#define EMPTY_WAIT    ((uint64_t)1 << 12)
-#define MAX_WAIT      ((uint64_t)1 << 20) /* at rate 1 */
-#define WAIT_PER_PAGE 1000u               /* at rate 1 */
-#define RELEASE_PAGES 512u                /* at once, at least */
+#define KEPT_PAGES    1024u /* and a part of the pages in use */
+#define KEPT_PART     8u
+#define IDLE_PART     4u
+#define WAIT_PER_PAGE 1000u
+#define MAX_WAIT      ((uint64_t)1 << 20)
 
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
@@ -227,46 +229,59 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     return done;
 }
 
-/* How many of the PAGES at the upper end of RUN may go back when the FREED
-   pages that end at FREED_END lie among them: those above, or all where the
-   FREED ones are a small part. */
-static size_t pages_cold(const struct tcm_span *run, size_t pages, size_t freed,
-                         uintptr_t freed_end) {
-    uintptr_t end = tcm_span_end(run);
-    if (pages > run->pages)
-        pages = run->pages;
-    if (freed < pages / 2 || freed_end > end ||
-        freed_end <= end - (pages << TCM_PAGE_SHIFT))
-        return pages;
-    return (end - freed_end) >> TCM_PAGE_SHIFT;
+/* Returns about PAGES of HEAP, from the longest FREE run on, unless the system
+   refuses. Returns the number of pages. */
+static size_t release_longest(struct tcm_page_heap *heap, size_t pages) {
+    size_t done = 0;
+    tcm_spare_merge(heap);
+    for (size_t more = 1; more != 0 && done < pages; done += more) {
+        struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
+        more = run == NULL ? 0 : tcm_page_release_run(run, pages - done);
+    }
+    return done;
 }
 
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed,
-                       uintptr_t freed_end) {
+/* Pages of HEAP taken again in this window, of those that were returned. */
+static uint64_t retaken_in_window(const struct tcm_page_heap *heap,
+                                  uint64_t used) {
+    uint64_t more = used > heap->window_used ? used - heap->window_used : 0;
+    return tcm_min_u64(more, heap->returned_pages);
+}
+
+/* Begins a window of HEAP, which has USED pages; RETAKEN of them were taken
+   again in the last one. Returns the number of pages that were FREE in all of
+   that. */
+static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
+                            uint64_t retaken) {
+    uint64_t idle = heap->idle_pages;
+    TCM_ASSERT(heap->returned_pages >= retaken);
+    heap->returned_pages -= retaken;
+    heap->retaken_pages = (heap->retaken_pages + retaken) / 2;
+    heap->window_freed = 0;
+    heap->window_used = used;
+    heap->idle_pages = heap->free_pages;
+    return idle;
+}
+
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     tcm_lock_assert_held(&heap->lock);
+    TCM_ASSERT(heap->committed_pages >= heap->released_pages);
     if (heap->release_rate_milli == 0)
         return;
-    if (heap->scavenge_wait > freed) {
-        heap->scavenge_wait -= freed;
+    uint64_t used = heap->committed_pages - heap->released_pages;
+    uint64_t retaken = retaken_in_window(heap, used);
+    uint64_t wait = (heap->retaken_pages + retaken) * WAIT_PER_PAGE;
+    heap->idle_pages = tcm_min_u64(heap->idle_pages, heap->free_pages);
+    heap->window_freed += pages;
+    if (heap->window_freed * heap->release_rate_milli <
+        (used + tcm_min_u64(wait, MAX_WAIT)) * 1000)
         return;
-    }
-    size_t most = heap->free_pages / 8;
-    if (most < RELEASE_PAGES)
-        most = RELEASE_PAGES;
-    heap->scavenge_wait = EMPTY_WAIT;
-    tcm_spare_merge(heap);
-    struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
-    if (run == NULL)
+    uint64_t idle = next_window(heap, used, retaken);
+    uint64_t kept = KEPT_PAGES + used / KEPT_PART;
+    if (idle <= kept)
         return;
-    most = pages_cold(run, most, freed, freed_end);
-    if (most == 0) {
-        heap->scavenge_wait = 1;
-        return;
-    }
     tcm_page_event(&tcm_page_stats.scavenge_count, 1);
-    uint64_t wait = tcm_page_release_run(run, most) * WAIT_PER_PAGE;
-    if (wait > MAX_WAIT)
-        wait = MAX_WAIT;
-    wait = wait * 1000 / heap->release_rate_milli;
-    heap->scavenge_wait = wait > EMPTY_WAIT ? wait : EMPTY_WAIT;
+    uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
+    heap->returned_pages += release_longest(heap, part);
+    heap->window_used = heap->committed_pages - heap->released_pages;
 }

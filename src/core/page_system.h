@@ -32,12 +32,8 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
    returned or none is left. Returns the number of pages. */
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages);
 
-/*
- * Counts FREED pages of HEAP, which end at FREED_END, and returns pages to the
- * system when it is time. While these would mostly be the freed ones, which a
- * block that comes and goes needs again, the next free decides anew.
- */
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed,
-                       uintptr_t freed_end);
+/* Counts PAGES of HEAP that are about to be freed, and returns other pages to
+   the system when a window ends. */
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages);
 
 #endif

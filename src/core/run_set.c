@@ -15,7 +15,6 @@ struct tcm_page_heap tcm_page_heap = {
     .lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP),
     .records = TCM_SPAN_POOLS_INIT,
     .busy = {&tcm_page_heap.busy, &tcm_page_heap.busy},
-    .scavenge_wait = TCM_FIRST_RELEASE_WAIT,
     .release_rate_milli = 1000,
 };
 struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS] = {&tcm_page_heap};

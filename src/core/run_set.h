@@ -92,9 +92,6 @@ struct tcm_run_set {
 /* Most pages of a SPARE span. */
 #define TCM_SPARE_LENGTH 3
 
-/* Pages to be freed before the first release. */
-#define TCM_FIRST_RELEASE_WAIT ((uint64_t)1 << 12)
-
 /* A shard of the page heap. */
 struct tcm_page_heap {
     struct tcm_lock lock;
@@ -112,10 +109,15 @@ struct tcm_page_heap {
     uint64_t busy_pages;
     uint64_t large_pages;
     uint64_t large_blocks;
-    struct tcm_dlist busy;  /* BUSY runs */
-    uint64_t scavenge_wait; /* pages to be freed until the next release */
-    size_t system_page;     /* bytes; the system takes whole ones back */
-    uint64_t limit_pages;   /* 0: none */
+    struct tcm_dlist busy; /* BUSY runs */
+    /* For returning pages (page_system.c): */
+    uint64_t window_freed;   /* pages freed since the window began */
+    uint64_t window_used;    /* pages in use at its beginning */
+    uint64_t idle_pages;     /* fewest FREE pages since then */
+    uint64_t returned_pages; /* returned, and not taken again */
+    uint64_t retaken_pages;  /* taken again; halved at the end of a window */
+    size_t system_page;      /* bytes; the system takes whole ones back */
+    uint64_t limit_pages;    /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;
     uint32_t left;       /* threads that left for another shard */

@@ -5,13 +5,20 @@
  *
  * heap_settings            all checks
  * heap_settings get NAME   prints a property
- * heap_settings churn      allocates and frees 2 GiB; prints how often, and how
- *                          much was given back unasked, and what is free
+ * heap_settings churn      64 MiB, then 2 GiB in small parts; prints how often,
+ *                          and how much was given back unasked, and what is
+ *                          free
+ * heap_settings spike      frees 200 MiB at once and goes on with little;
+ *                          prints resident MiB before and after
+ * heap_settings swing      fills and frees 100 MiB in turn; prints page faults
  * heap_settings fill       allocates until memory is out, twice; prints MiB
  */
 #include "extension.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static size_t line_value(const char *text, const char *what) {
     const char *at = strstr(text, what);
@@ -187,18 +194,69 @@ static void test_new_mode(void) {
 
 /* ------------------------------------------------------------------------ */
 
+/* 64 MiB once, then the first 8 of them again and again. */
 static int churn(void) {
-    for (int i = 0; i < 64; i++) {
-        void *p[32];
-        for (int j = 0; j < 32; j++)
+    for (int i = 0; i < 256; i++) {
+        void *p[64];
+        int n = i == 0 ? 64 : 8;
+        for (int j = 0; j < n; j++)
             p[j] = take(MIB);
-        for (int j = 0; j < 32; j++)
+        for (int j = 0; j < n; j++)
             give(p[j]);
     }
     printf("%zu %zu %zu\n", get("tcmalloc.pageheap_scavenge_count"),
            get("tcmalloc.pageheap_total_decommit_bytes"),
            get("tcmalloc.pageheap_free_bytes"));
     return 0;
+}
+
+/* Takes N blocks of 1 MiB, writes to each of their pages, and frees them. */
+static void fill_and_free(size_t n) {
+    static char *p[200];
+    for (size_t i = 0; i < n; i++) {
+        p[i] = take(MIB);
+        for (size_t at = 0; at < MIB; at += 4096)
+            p[i][at] = 1;
+    }
+    for (size_t i = 0; i < n; i++)
+        give(p[i]);
+}
+
+static size_t resident_mib(void) {
+    static char text[4096];
+    int fd = open("/proc/self/smaps_rollup", O_RDONLY);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    const char *at = n > 0 ? strstr(text, "\nRss:") : NULL;
+    return at == NULL ? 0 : strtoul(at + 5, NULL, 10) / 1024;
+}
+
+static size_t faults(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? (size_t)use.ru_minflt : 0;
+}
+
+/* Resident MiB after 200 MiB were filled and freed, and after 2 GiB more in
+   four blocks at a time; pages that were returned. */
+static int spike(void) {
+    fill_and_free(200);
+    size_t before = resident_mib();
+    for (int i = 0; i < 512; i++)
+        fill_and_free(4);
+    return printf("%zu %zu %zu\n", before, resident_mib(),
+                  get("tcmalloc.pageheap_total_decommit_bytes") / MIB) < 0;
+}
+
+/* Page faults of 20 times 100 MiB that are filled and freed, after the first,
+   and bytes that were returned. */
+static int swing(void) {
+    fill_and_free(100);
+    size_t before = faults();
+    for (int i = 0; i < 20; i++)
+        fill_and_free(100);
+    return printf("%zu %zu\n", faults() - before,
+                  get("tcmalloc.pageheap_total_decommit_bytes")) < 0;
 }
 
 static size_t fill_once(void) {
@@ -226,6 +284,10 @@ int main(int argc, char **argv) {
         return churn();
     if (strcmp(what, "fill") == 0)
         return fill();
+    if (strcmp(what, "spike") == 0)
+        return spike();
+    if (strcmp(what, "swing") == 0)
+        return swing();
     setvbuf(stdout, NULL, _IOLBF, 0);
     test_stats_text();
     test_settings();

@@ -54,9 +54,24 @@ for l in "$minimal" "$tracing"; do
             "$(get aggressive_memory_decommit "$decommit=$off")" 0
     done
     is "$n: at once: nothing stays free" "$(churn $decommit=1)" \
-        "0 2147483648 0"
+        "0 2206203904 0"
+
+    LD_PRELOAD="$l" "$built/allocator/heap_settings" spike >"$work/out"
+    read -r before after back <"$work/out"
+    at_least "$n: freed memory stays at first" "$before" 200
+    at_least "$n: and goes when it is not needed" 40 "$after"
+    at_least "$n: as is counted" "$back" $((before - after))
+    LD_PRELOAD="$l" "$built/allocator/heap_settings" swing >"$work/out"
+    read -r faults back <"$work/out"
+    at_least "$n: memory that is needed again stays: $faults" 400 "$faults"
+    is "$n: none of it is returned" "$back" 0
 
     rate=TCMALLOC_RELEASE_RATE
+    env $rate=0 LD_PRELOAD="$l" "$built/allocator/heap_settings" spike \
+        >"$work/out"
+    read -r before after back <"$work/out"
+    at_least "$n: at rate 0 freed memory stays" "$after" "$before"
+    is "$n: all of it" "$back" 0
     churn $rate=0 >"$work/out"
     is "$n: rate 0 gives nothing back" "$(cut -d' ' -f1,2 "$work/out")" "0 0"
     churn $rate=1 >"$work/one"

@@ -218,73 +218,113 @@ static void test_refused(void) {
     tap_is_u64(HEAP->free_pages, 0, "later it goes");
 }
 
-static size_t scavenge_after(size_t freed, uintptr_t freed_end) {
+/* Pages that go back when PAGES are about to be freed. */
+static size_t scavenge(size_t pages) {
     uint64_t back = returned_pages();
     tcm_lock(&HEAP->lock);
-    tcm_page_scavenge(HEAP, freed, freed_end);
+    tcm_page_scavenge(HEAP, pages);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return returned_pages() - back;
 }
 
-/* After frees elsewhere. */
-static size_t scavenge(size_t freed) {
-    return scavenge_after(freed, 0);
+static size_t used_pages(void) {
+    return HEAP->committed_pages - HEAP->released_pages;
+}
+
+/* Begins a window with FREE pages in one run and nothing remembered. */
+static void begin_window(size_t pages) {
+    HEAP->release_rate_milli = 0;
+    release_locked(SIZE_MAX);
+    tcm_page_heap_free(take(pages));
+    HEAP->window_freed = 0;
+    HEAP->window_used = used_pages();
+    HEAP->idle_pages = HEAP->free_pages;
+    HEAP->returned_pages = 0;
+    HEAP->retaken_pages = 0;
+    HEAP->release_rate_milli = 1000;
+}
+
+/* Pages that the rule returns of IDLE ones: a quarter, without 8 MiB and an
+   eighth of the pages in use, in huge pages. */
+static size_t share(size_t idle) {
+    size_t kept = 1024 + used_pages() / 8;
+    if (idle <= kept)
+        return 0;
+    size_t part = (idle - kept + 3) / 4;
+    return (part + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
 static void test_scavenging(void) {
-    struct tcm_span *s = take(16 * HUGE_PAGE);
-    tcm_page_heap_free(s);
+    begin_window(32 * HUGE_PAGE);
+    HEAP->release_rate_milli = 0;
     tap_is_u64(scavenge(SIZE_MAX), 0, "rate 0 gives nothing back");
     HEAP->release_rate_milli = 1000;
-    HEAP->scavenge_wait = 100;
-    tap_ok(scavenge(60) == 0 && HEAP->scavenge_wait == 40,
-           "freed pages shorten the wait");
-    /* An eighth of 16 huge pages is 2. */
-    tap_is_u64(scavenge(40), 2 * HUGE_PAGE, "then an eighth goes back");
-    tap_is_u64(HEAP->scavenge_wait, 2 * HUGE_PAGE * 1000,
-               "and a wait in proportion begins");
+    size_t used = used_pages(), part = share(HEAP->free_pages);
+    tap_is_u64(scavenge(used - 1), 0, "in a window nothing goes back");
+    tap_ok(part > 4 * HUGE_PAGE && scavenge(1) == part,
+           "at its end a quarter of the idle pages does: %zu", part);
+    used = used_pages();
+    part = share(HEAP->free_pages);
     HEAP->release_rate_milli = 10000;
-    HEAP->scavenge_wait = 1;
-    tap_is_u64(scavenge(1), 2 * HUGE_PAGE, "at least two huge pages");
-    uint64_t fast = HEAP->scavenge_wait;
-    tap_is_u64(fast, 2 * HUGE_PAGE * 100,
-               "ten times the rate, a tenth the wait");
+    tap_is_u64(scavenge(used / 10 - 1), 0, "ten times the rate");
+    tap_is_u64(scavenge(2), part, "makes windows a tenth as long");
+    HEAP->release_rate_milli = 1000;
     unsigned turns = 0;
-    while (HEAP->free_pages != 0 && turns++ < 20) {
-        HEAP->scavenge_wait = 1;
-        scavenge(1);
-    }
-    tap_ok(HEAP->free_pages == 0 && turns <= 8, "in the end all: %u turns",
-           turns);
-    HEAP->scavenge_wait = 1;
-    tap_ok(scavenge(1) == 0 && HEAP->scavenge_wait == 1u << 12,
-           "where nothing is free the next look comes soon");
-    HEAP->release_rate_milli = 0;
+    while (scavenge(used_pages()) != 0)
+        turns++;
+    size_t left = HEAP->free_pages;
+    tap_ok(turns > 1 && turns < 12 && left > 2 * HUGE_PAGE && left <= 1300,
+           "in the end all but a share: %u turns, %zu pages", turns, left);
 }
 
-/* A block that comes and goes keeps its memory. */
-static void test_just_freed(void) {
-    struct tcm_span *s = take(4 * HUGE_PAGE);
-    uintptr_t end = tcm_span_end(s);
+/* Pages that were needed in the window are not idle. */
+static void test_needed(void) {
+    begin_window(32 * HUGE_PAGE);
+    struct tcm_span *s = take(20 * HUGE_PAGE);
     tcm_page_heap_free(s);
-    HEAP->release_rate_milli = 1000;
-    HEAP->scavenge_wait = 1;
-    tap_ok(scavenge_after(2 * HUGE_PAGE, end) == 0 && HEAP->scavenge_wait == 1,
-           "pages that were just freed stay, and the next free decides");
-    tap_ok(scavenge_after(HUGE_PAGE, end) == 0, "also if they are half");
-    tap_is_u64(scavenge_after(2 * HUGE_PAGE, end - TCM_GROW_STEP), HUGE_PAGE,
-               "those above them go back");
-    HEAP->scavenge_wait = 1;
-    end -= TCM_GROW_STEP;
-    tap_is_u64(scavenge_after(HUGE_PAGE - 1, end), 2 * HUGE_PAGE,
-               "and all, if few of them were just freed");
-    release_locked(SIZE_MAX);
-    HEAP->scavenge_wait = 1;
+    size_t part = share(12 * HUGE_PAGE);
+    tap_is_u64(HEAP->free_pages, 32 * HUGE_PAGE, "all is free again");
+    tap_ok(part != 0 && scavenge(used_pages()) == part,
+           "pages that were taken meanwhile do not count");
+    begin_window(32 * HUGE_PAGE);
     uint64_t back = returned_pages();
-    for (unsigned i = 0; i < 20; i++)
-        tcm_page_heap_free(take(2 * HUGE_PAGE));
-    tap_is_u64(returned_pages(), back, "a block comes and goes");
+    for (unsigned i = 0; i < 200; i++)
+        tcm_page_heap_free(take(29 * HUGE_PAGE));
+    tap_is_u64(returned_pages(), back, "a block that comes and goes stays");
+}
+
+/* Pages that were returned and are taken again make windows longer. */
+static void test_retaken(void) {
+    begin_window(32 * HUGE_PAGE);
+    size_t gone = scavenge(used_pages());
+    struct tcm_span *s = take(32 * HUGE_PAGE);
+    tap_ok(gone != 0 && HEAP->returned_pages == gone, "pages are gone");
+    tcm_page_heap_free(s);
+    HEAP->window_freed = 0;
+    HEAP->idle_pages = HEAP->free_pages;
+    size_t used = used_pages();
+    size_t part = share(HEAP->free_pages);
+    tap_is_u64(scavenge(used), 0,
+               "a window with pages that are taken again is longer");
+    size_t wait = gone * 1000 < (1u << 20) ? gone * 1000 : 1u << 20;
+    tap_is_u64(scavenge(wait - 1), 0, "by 1,000 freed pages for each");
+    tap_is_u64(scavenge(1), part, "then pages go back");
+    tap_is_u64(HEAP->retaken_pages, gone / 2, "half of them is remembered");
+    tap_is_u64(scavenge(used_pages()), 0, "for the next window");
+    unsigned turns = 0;
+    while (HEAP->retaken_pages != 0 && turns++ < 40)
+        scavenge(2u << 20);
+    tap_ok(turns < 20, "and less in each: %u turns", turns);
+}
+
+/* Memory that the heap grows into is not taken again. */
+static void test_growth(void) {
+    begin_window(32 * HUGE_PAGE);
+    struct tcm_span *s = take(HEAP->committed_pages);
+    tcm_page_heap_free(s);
+    HEAP->idle_pages = HEAP->free_pages;
+    tap_ok(scavenge(used_pages()) != 0, "growth makes no window longer");
     HEAP->release_rate_milli = 0;
     release_locked(SIZE_MAX);
 }
@@ -305,6 +345,8 @@ int main(void) {
     test_larger_system_pages();
     test_refused();
     test_scavenging();
-    test_just_freed();
+    test_needed();
+    test_retaken();
+    test_growth();
     return tap_done();
 }
