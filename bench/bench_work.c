@@ -282,6 +282,41 @@ static uint64_t run_long(double scale) {
     return 2 * n;
 }
 
+/*
+ * A spike, then a small load: 200 MB are filled and freed, and few blocks are
+ * replaced for long. Resident memory is looked at in the second half.
+ */
+static uint64_t run_spike(double scale) {
+    enum { BLOCKS = 400, SLOTS = 12 };
+    static char *block[BLOCKS];
+    static size_t bytes[BLOCKS];
+    uint64_t n = bench_count(scale, 24000), s = 27;
+    struct live live = {0};
+    for (uint64_t i = 0; i < BLOCKS + n; i++) {
+        unsigned k = (unsigned)(i < BLOCKS ? i : bench_random(&s) % SLOTS);
+        if (i == BLOCKS)
+            for (unsigned j = 0; j < BLOCKS; j++) {
+                free(block[j]);
+                block[j] = NULL;
+                live.now -= bytes[j];
+            }
+        if (block[k]) {
+            free(block[k]);
+            live.now -= bytes[k];
+        }
+        bytes[k] = 65536 + bench_random(&s) % 900000;
+        block[k] = bench_take(bytes[k]);
+        bench_touch(block[k], bytes[k], 4096);
+        live_add(&live, bytes[k]);
+        if (i >= BLOCKS + n / 2 && i % 256 == 0)
+            live_sample(&live);
+    }
+    for (unsigned k = 0; k < SLOTS; k++)
+        free(block[k]);
+    live_tell(&live);
+    return 2 * (BLOCKS + n);
+}
+
 /* --- Cold caches ----------------------------------------------------------
  */
 
@@ -364,6 +399,8 @@ static const struct workload list[] = {
     {"frag", "fill, free nine of ten, fill with another size",
      run_fragmentation},
     {"long", "short and long lives, sizes that drift", run_long},
+    {"spike", "200 MB freed at once, then 12 slots of 64 KiB to 1 MB",
+     run_spike},
     {NULL, NULL, NULL}};
 
 int main(int argc, char **argv) {
