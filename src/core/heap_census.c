@@ -103,7 +103,7 @@ static void add_run(struct tcm_run_figures *out, const struct tcm_span *run) {
 
 static void visit_run(const struct tcm_span *span, void *argument) {
     struct tcm_run_figures **both = argument;
-    if (span->state == TCM_SPAN_FREE)
+    if (span->state == TCM_SPAN_FREE || span->state == TCM_SPAN_SPARE)
         add_run(both[0], span);
     else if (span->state == TCM_SPAN_RELEASED)
         add_run(both[1], span);

@@ -4,6 +4,7 @@
  * range and repeats the rules: FREE before RELEASED, shortest run that fits,
  * lowest position, aligned starts, slivers.
  */
+#include "core/heap_census.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
 #include "core_test.h"
@@ -477,6 +478,9 @@ static void test_spares(void) {
     tcm_page_heap_figures(&after);
     tap_ok(after.free + after.released == before.free + before.released,
            "and count as free");
+    struct tcm_run_figures runs, released;
+    tcm_census_runs(&runs, &released);
+    tap_ok(runs.runs >= KEPT, "as free runs, too");
     struct tcm_span *same = take_empty(1, 1);
     struct tcm_span *other = take_empty(1, 9), *longer = take_empty(2, 1);
     tap_ok(same->start == last, "the last one is the next");
