@@ -45,8 +45,8 @@ typedef void tcm_large_visit(void *ctx, uintptr_t start, size_t bytes,
                              uint64_t word);
 void tcm_census_large(tcm_large_visit *visit, void *ctx);
 
-/* Free runs of the page heap, spare spans among the FREE ones: their number, and
-   the pages of the longest. */
+/* Free runs of the page heap, spare spans among the FREE ones: their number,
+   and the pages of the longest. */
 struct tcm_run_figures {
     uint64_t runs;
     uint64_t longest_pages;
