@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/linux/os_file.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/input.h"
@@ -13,6 +14,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +122,33 @@ static int compare_recordings(const void *a, const void *b) {
     return strcmp(x->path, y->path);
 }
 
+/* Tells whether the recorder has the recording at PATH open. */
+static bool is_recorded(const char *path) {
+    static const char *const ends[] = {"", ".spool"};
+    char file[PATH_MAX + 8];
+    bool found = false;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(ends) && !found; i++) {
+        (void)snprintf(file, sizeof(file), "%s%s", path, ends[i]);
+        int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        found = fd >= 0 && tcm_file_is_locked(fd);
+        if (fd >= 0)
+            close(fd);
+    }
+    return found;
+}
+
+/* Warns of a process that goes on in the background, as a daemon does. */
+static void warn_of_running(const struct open_recordings *all) {
+    for (size_t i = 0; i < all->count; i++)
+        if (is_recorded(all->list[i].path)) {
+            tool_warn("%s still runs, and what it does from now on is not "
+                      "known: keep it in the foreground, or record it with "
+                      "record -o NAME.%%p, end it, and give its trace",
+                      tool_text_shown(all->list[i].name));
+            return;
+        }
+}
+
 bool open_recordings_find(struct open_recordings *all, const char *folder,
                           const char *command) {
     struct dirent *entry;
@@ -150,6 +179,8 @@ bool open_recordings_find(struct open_recordings *all, const char *folder,
     }
     if (good && all->count != 0)
         qsort(all->list, all->count, sizeof(*all->list), compare_recordings);
+    if (good)
+        warn_of_running(all);
     return good;
 }
 

@@ -39,8 +39,8 @@ struct open_recordings {
 void open_recordings_pattern(const char *folder,
                              char pattern[OPEN_RECORDINGS_PATTERN]);
 /* Finds the recordings of COMMAND in FOLDER and, if there are several, counts
-   their events. false: out of memory, a message was printed; the caller frees
-   ALL in any case. */
+   their events. Warns if a process still runs. false: out of memory, a message
+   was printed; the caller frees ALL in any case. */
 bool open_recordings_find(struct open_recordings *all, const char *folder,
                           const char *command);
 /* Takes away the recordings of programs in whose place their process ran

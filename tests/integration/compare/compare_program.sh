@@ -32,6 +32,14 @@ int main(int argc, char **argv) {
         }
         wait(NULL);
         puts("parent");
+    } else if (strcmp(what, "daemon") == 0) {
+        if (fork() == 0) {
+            setsid();
+            work();
+            sleep(3);
+            return 0;
+        }
+        usleep(500000);
     } else if (strcmp(what, "killed") == 0) {
         puts("dying");
         fflush(stdout);
@@ -88,6 +96,10 @@ is "the largest process alone is replayed" "$(get tcmalloc-mt.runs)" 2
 like "and named, as are the others with their calls" "$err" \
     "does\.[0-9]+ .[0-9,]+ calls. is compared; 3 of 4 recorded processes are left out: does\.[0-9]+ .[0-9,]+ calls.*, (sh|dash|bash)\.[0-9]+ "
 like "and the option that adds them" "$err" "--all-processes adds"
+compare -- ./does daemon
+is "one that goes on in the background: status" "$status" 0
+like "which is told" "$err" "does\.[0-9]+ still runs, and what it does from now"
+is "and nothing of its events" "$(grep -c 'holds no events' "$err")" 0
 ln -s does linked
 compare -- ./linked
 is "a link to a program" "$status" 0
@@ -337,7 +349,7 @@ fi
 # --- Killed: the next one removes what stays ----------------------------------
 
 recording() { set -- tmp/*/does.*.raw.spool && [ -e "$1" ]; }
-replaying() { set -- tmp/*/course.json && [ -s "$1" ]; }
+replaying() { set -- tmp/*/0.trace.lz4 && [ -e "$1" ]; }
 # killed WHEN COMMAND...: kills a comparison of the command at that moment.
 killed() {
     when=$1

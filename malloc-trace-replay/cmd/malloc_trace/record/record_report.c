@@ -619,7 +619,7 @@ static void print_all(const struct record_report *r,
         print_list(r, events, unknown);
     for (size_t i = 0; i < r->count; i++) {
         const struct trace *t = &r->traces[i];
-        if (t->counted && t->events == 0) {
+        if (t->counted && t->events == 0 && !t->growing) {
             tool_warn("%s holds no events: %s", short_name(t->name),
                       why(program, false, false));
             break;
