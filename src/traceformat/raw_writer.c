@@ -16,7 +16,7 @@ TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define TEXT_MAX 255u
 /* Uncompressed bytes that may wait in the compressor after a data segment:
    smaller blocks compress worse, larger ones keep buffers from reuse. */
-#define PENDING_MAX ((uint64_t)16 << 10)
+#define PENDING_MAX ((uint64_t)128 << 10)
 /* A frame with fewer bytes goes on behind a barrier: each begins without what
    repeats, so that frames of 10 ms take up to three times as much. */
 #define FRAME_LEAST ((uint64_t)1 << 20)

@@ -61,6 +61,8 @@ struct mtf_raw_writer {
    aligned); a plain one needs none. */
 #define MTF_RAW_WRITER_MEMORY                                                  \
     (MTF_COMPRESS_MEMORY + MTF_RAW_GATHER + MTF_COMPRESS_ROOM)
+/* Bytes behind settled_bytes that are worth a flush, which ends a block. */
+#define MTF_RAW_FLUSH_LEAST ((uint64_t)16 << 10)
 /* Compressed bytes that may wait until more go to the sink with them. */
 #define MTF_RAW_GATHER ((size_t)32 << 10)
 

@@ -137,13 +137,19 @@ void mtr_saver_recycle(struct mtr_saver *s) {
  * when these were more than a quarter of what is kept ready, longer when few. A
  * timer that fires costs as much as saving some thousand events, so polling
  * every MTR_POLL_NS would cost a slow program more than its events do. A thread
- * that finds the pool low wakes the saver, whatever the interval. (Only the
- * saver changes `ready`.)
+ * that finds the pool low wakes the saver, whatever the interval. For the same
+ * reason more large buffers are kept ready, up to READY_MANY, before polls come
+ * more often. (Only the saver changes `ready`.)
  */
+#define READY_MANY 16u
+
 static void set_poll_interval(struct mtr_saver *s, const uint32_t found[2]) {
-    const struct mtr_stack *kept = s->rec->pool.free;
+    struct mtr_stack *kept = s->rec->pool.free;
     TCM_ASSERT(s->poll_ns <= MTR_ROUND_NS);
     bool many = false, few = true;
+    if (found[MTR_LARGE] * 4 > kept[MTR_LARGE].ready &&
+        kept[MTR_LARGE].ready < READY_MANY)
+        kept[MTR_LARGE].ready *= 2;
     for (unsigned i = 0; i < 2; i++) {
         many = many || found[i] * 4 > kept[i].ready;
         few = few && found[i] * 8 <= kept[i].ready;
@@ -178,6 +184,11 @@ static bool save_full(struct mtr_saver *s) {
         b = next;
     }
     set_poll_interval(s, found);
+    if (!ok ||
+        s->writer.raw_bytes - s->writer.settled_bytes < MTF_RAW_FLUSH_LEAST)
+        return ok;
+    ok = mtf_raw_writer_flush(&s->writer);
+    mtr_saver_recycle(s);
     return ok;
 }
 
