@@ -13,8 +13,14 @@
 
 #include <limits.h>
 
+/* That of the C library the tools are built for, which also serves the replays
+   that they start. <limits.h> defines __GLIBC__. */
+#ifdef __GLIBC__
 #define TOOL_ALLOCATOR_C_LIBRARY "glibc"
-#define TOOL_ALLOCATOR_OWN       TCM_ALLOCATOR_NAME
+#else
+#define TOOL_ALLOCATOR_C_LIBRARY "musl"
+#endif
+#define TOOL_ALLOCATOR_OWN TCM_ALLOCATOR_NAME
 /* TOOL_ALLOCATOR_OWN in command lines, plans and results of older versions. */
 #define TOOL_ALLOCATOR_OWN_OLD "malloc-trace"
 

@@ -2,6 +2,7 @@
 #include "common/shared_library.h"
 
 #include "base/check.h"
+#include "common/allocators.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/temp_folder.h"
@@ -214,12 +215,8 @@ void *tool_symbol_find(const void *library, const char *name) {
 }
 
 void tool_c_library(char *text, size_t size) {
-    Dl_info info;
     if (confstr(_CS_GNU_LIBC_VERSION, text, size) == 0)
-        snprintf(text, size, "%s",
-                 dladdr((const void *)(uintptr_t)confstr, &info) != 0
-                     ? tool_file_base(info.dli_fname)
-                     : "");
+        snprintf(text, size, "%s", TOOL_ALLOCATOR_C_LIBRARY);
 }
 
 /* --- Version -------------------------------------------------------------- */

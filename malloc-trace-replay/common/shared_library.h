@@ -46,7 +46,7 @@ const void *tool_symbol_library(const void *address);
    it; else NULL. LIBRARY: from tool_symbol_library. */
 void *tool_symbol_find(const void *library, const char *name);
 /* Writes the name of the C library, with its version if it tells one:
-   "glibc 2.36", else the name of its file. */
+   "glibc 2.36", "musl". */
 void tool_c_library(char *text, size_t size);
 /* Writes the name and version of the allocator LIBRARY, "jemalloc 5.3.0"; empty
    if it does not tell. */

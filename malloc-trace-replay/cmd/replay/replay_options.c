@@ -206,7 +206,8 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
     const struct tool_opt opts[] = {
         {.letter = 'a',
          .value = "NAME",
-         .help = "the allocator: glibc, " TCM_ALLOCATOR_NAME ", jemalloc, "
+         .help = "the allocator: " TOOL_ALLOCATOR_C_LIBRARY
+                 ", " TCM_ALLOCATOR_NAME ", jemalloc, "
                  "mimalloc, gperftools or another that is installed, or the "
                  "path of a library; takes the place of LD_PRELOAD",
          .take = parse_allocator,

@@ -16,6 +16,7 @@
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "cmd/malloc_trace/subcommands.h"
+#include "common/allocators.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -72,14 +73,15 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
          .help = "an allocator and its environment; LIBRARY may be left out "
-                 "for a known one (glibc, " TCM_ALLOCATOR_NAME
-                 ", jemalloc, mimalloc, "
+                 "for a known one (" TOOL_ALLOCATOR_C_LIBRARY
+                 ", " TCM_ALLOCATOR_NAME ", jemalloc, mimalloc, "
                  "gperftools, ...). Default: all that are installed",
          .take = compare_contestants_take,
          .ctx = &o->c.contestants},
         {.name = "baseline",
          .value = "NAME",
-         .help = "what the others are compared with (glibc)",
+         .help =
+             "what the others are compared with (" TOOL_ALLOCATOR_C_LIBRARY ")",
          .text = &o->baseline},
         {.letter = 'n',
          .value = "ROUNDS",
@@ -358,8 +360,9 @@ static bool add_sweeps(struct request *o) {
         if (!compare_settings_add(all, o->known[i]))
             return false;
     return o->baseline != NULL ||
-           compare_contestants_find(all, "glibc") != SIZE_MAX ||
-           compare_contestants_add(all, "glibc");
+           compare_contestants_find(all, TOOL_ALLOCATOR_C_LIBRARY) !=
+               SIZE_MAX ||
+           compare_contestants_add(all, TOOL_ALLOCATOR_C_LIBRARY);
 }
 
 static bool choose_contestants(struct request *o) {
@@ -369,8 +372,9 @@ static bool choose_contestants(struct request *o) {
     if (all->count == 0 && !compare_contestants_add_known(all))
         return false;
     const char *name = o->baseline;
-    if (name == NULL && compare_contestants_find(all, "glibc") != SIZE_MAX)
-        name = "glibc";
+    if (name == NULL &&
+        compare_contestants_find(all, TOOL_ALLOCATOR_C_LIBRARY) != SIZE_MAX)
+        name = TOOL_ALLOCATOR_C_LIBRARY;
     o->c.baseline = name == NULL ? 0 : compare_contestants_find(all, name);
     if (o->c.baseline == SIZE_MAX) {
         (void)tool_usage_error("--baseline: \"%s\" is not the name of a "

@@ -23,6 +23,7 @@
 #define GIB ((int64_t)1 << 30)
 
 static const struct compare_setting settings[] = {
+#ifdef __GLIBC__ /* other C libraries have no such settings */
     {"glibc", GLIBC "tcache_count=", SETTING_NUMBER, "0,2,32,127", "7", 1, 1024,
      4, 226, 0, "blocks of one size that a thread keeps (7)", NULL},
     {"glibc", GLIBC "tcache_max=", SETTING_SIZE, "128,512", "1032", 32, 1032, 2,
@@ -49,6 +50,7 @@ static const struct compare_setting settings[] = {
     {"glibc", GLIBC "mxfast=", SETTING_SIZE, "0,64,160", "128", 32, 160, 2, 226,
      243, "largest block of the fast bins, in bytes (128)",
      "mallopt(M_MXFAST, $);"},
+#endif
 
     {"jemalloc", JEMALLOC "narenas:", SETTING_NUMBER, "1,2,8", "", 1, 256, 2, 0,
      0, "heaps that threads share (4 for each processor)", NULL},
@@ -211,7 +213,7 @@ static unsigned version_of_jemalloc(const char *library) {
 }
 
 unsigned compare_settings_version(const char *name, const char *library) {
-    if (strcmp(name, "glibc") == 0) {
+    if (strcmp(name, TOOL_ALLOCATOR_C_LIBRARY) == 0) {
         char text[64];
         tool_c_library(text, sizeof(text));
         return strncmp(text, "glibc ", 6) == 0 ? read_version(text + 6) : 0;
@@ -243,7 +245,20 @@ static bool add_values(struct compare_contestants *all, size_t from,
     return true;
 }
 
+/* Writes the names of the allocators in the table. */
+static const char *names_text(char text[200]) {
+    size_t used = 0;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++)
+        if (i == 0 ||
+            strcmp(settings[i].allocator, settings[i - 1].allocator) != 0)
+            used += (size_t)snprintf(text + used, 200 - used, "%s%s",
+                                     i == 0 ? "" : ", ", settings[i].allocator);
+    TCM_ASSERT(used < 200);
+    return text;
+}
+
 bool compare_settings_add(struct compare_contestants *all, const char *name) {
+    char text[200];
     if (tool_allocator_is_own_name(name))
         name = TOOL_ALLOCATOR_OWN;
     size_t from = compare_contestants_find(all, name);
@@ -266,10 +281,8 @@ bool compare_settings_add(struct compare_contestants *all, const char *name) {
     }
     if (!any)
         (void)tool_usage_error("--sweep-known: \"%s\" is not an allocator "
-                               "with known settings (glibc, jemalloc, "
-                               "mimalloc, gperftools, " TCM_ALLOCATOR_NAME
-                               ") or list",
-                               name);
+                               "with known settings (%s) or list",
+                               name, names_text(text));
     return any;
 }
 

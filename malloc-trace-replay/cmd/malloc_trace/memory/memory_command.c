@@ -11,6 +11,7 @@
 #include "cmd/malloc_trace/memory/memory_print.h"
 #include "cmd/malloc_trace/report/report_input.h"
 #include "cmd/malloc_trace/subcommands.h"
+#include "common/allocators.h"
 #include "common/child.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -59,7 +60,8 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
     const struct tool_opt rows[] = {
         {.letter = 'a',
          .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
-         .help = "an allocator, as in compare (repeatable). Default: glibc and "
+         .help = "an allocator, as in compare (repeatable). "
+                 "Default: " TOOL_ALLOCATOR_C_LIBRARY " and "
                  "this project's library",
          .take = compare_contestants_take,
          .ctx = &o->base.contestants},
@@ -209,7 +211,7 @@ static bool choose_allocators(struct memory_request *o) {
     if (o->all)
         return compare_contestants_add_known(all);
     return all->count != 0 ||
-           (compare_contestants_add(all, "glibc") &&
+           (compare_contestants_add(all, TOOL_ALLOCATOR_C_LIBRARY) &&
             compare_contestants_add(all, TCM_ALLOCATOR_NAME));
 }
 

@@ -11,6 +11,7 @@
 #include "cmd/malloc_trace/subcommands.h"
 #include "cmd/malloc_trace/tune/tune_outcome.h"
 #include "cmd/malloc_trace/tune/tune_runs.h"
+#include "common/allocators.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -73,7 +74,8 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
          .ctx = &o->runs.base.contestants},
         {.name = "default",
          .value = "NAME",
-         .help = "the allocator that is to be beaten (glibc)",
+         .help = "the allocator that is to be beaten (" TOOL_ALLOCATOR_C_LIBRARY
+                 ")",
          .text = &o->baseline},
         {.name = "runs",
          .value = "N",
@@ -200,7 +202,8 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
 
 static bool choose_allocators(struct tune_request *o) {
     struct compare_contestants *all = &o->runs.base.contestants;
-    const char *name = o->baseline == NULL ? "glibc" : o->baseline;
+    const char *name =
+        o->baseline == NULL ? TOOL_ALLOCATOR_C_LIBRARY : o->baseline;
     if (all->count == 0 && !compare_contestants_add_known(all))
         return false;
     if (compare_contestants_find(all, name) == SIZE_MAX &&
@@ -213,7 +216,7 @@ static bool choose_allocators(struct tune_request *o) {
 /* Name in the table of settings of the allocator of C. */
 static const char *known_name(const struct compare_contestant *c) {
     if (c->library[0] == '\0')
-        return "glibc";
+        return TOOL_ALLOCATOR_C_LIBRARY;
     if (compare_contestant_is_own(c))
         return TCM_ALLOCATOR_NAME;
     const char *file = tool_file_base(c->library);
