@@ -9,7 +9,10 @@
  *
  * After the handlers, fork takes the locks of the C library's streams. Their
  * holders may allocate (getline), or wait for a thread that does (fflush of all
- * streams). So the list of streams is locked here, before our locks.
+ * streams). So the list of streams is locked here, before our locks. musl's list
+ * cannot be locked from outside, and its lock is not recursive: fflush of all
+ * streams and exit, which wait for streams while they have it, take a mutex of
+ * ours before it (STREAMS).
  *
  * Signals are blocked while the locks are held: a handler that forks would wait
  * for its own thread. A signal handler that forks in the middle of an
@@ -31,11 +34,87 @@
 #include <errno.h>
 #include <pthread.h>
 
+/* --- The list of streams -------------------------------------------------- */
+
+#if defined(__GLIBC__)
 /* Functions of glibc's libio: exported, but declared in no current header. The
    lock is recursive. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
+
+static void lock_streams(void) {
+    if (_IO_list_lock != NULL)
+        _IO_list_lock();
+}
+
+static void unlock_streams(void) {
+    if (_IO_list_unlock != NULL)
+        _IO_list_unlock();
+}
+
+/* In a child. The C library may have done it already. */
+static void reset_streams(bool were_locked) {
+    if (were_locked && _IO_list_resetlock != NULL)
+        _IO_list_resetlock();
+}
+
+void tcm_fork_exit(void) {
+}
+#else
+static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER;
+/* This thread has STREAMS, or is about to take it, outside of a fork: a fork
+   that a signal handler or a stream's own write function makes meanwhile must
+   not wait for it. */
+static TCM_TLS bool has_streams;
+
+static void lock_streams(void) {
+    if (!has_streams)
+        pthread_mutex_lock(&streams);
+}
+
+static void unlock_streams(void) {
+    if (!has_streams)
+        pthread_mutex_unlock(&streams);
+}
+
+/* In a child. Its parent may have forked without the lock (has_locks), while
+   another thread had it. */
+static void reset_streams(bool were_locked) {
+    static const pthread_mutex_t free_mutex = PTHREAD_MUTEX_INITIALIZER;
+    (void)were_locked;
+    if (!has_streams)
+        streams = free_mutex;
+}
+
+/* musl's other name of fflush. */
+int fflush_unlocked(void *stream);
+int TCM_EXPORT(fflush)(void *stream);
+
+/* Weak: a static program that has the C library's own does without ours. */
+TCM_PUBLIC __attribute__((weak)) int TCM_EXPORT(fflush)(void *stream) {
+    if (stream != NULL || has_streams)
+        return fflush_unlocked(stream);
+    has_streams = true;
+    tcm_fence_signal();
+    pthread_mutex_lock(&streams);
+    int result = fflush_unlocked(NULL);
+    pthread_mutex_unlock(&streams);
+    tcm_fence_signal();
+    has_streams = false;
+    return result;
+}
+
+void tcm_fork_exit(void) {
+    if (has_streams)
+        return;
+    has_streams = true;
+    tcm_fence_signal();
+    pthread_mutex_lock(&streams);
+}
+#endif
+
+/* --- Handlers ------------------------------------------------------------ */
 
 /* State of a fork by this thread. */
 static TCM_TLS uint64_t mask_before;
@@ -46,8 +125,7 @@ static void before_fork(void) {
     has_locks = tcm_locks_held == 0;
     if (!has_locks)
         return;
-    if (_IO_list_lock != NULL)
-        _IO_list_lock();
+    lock_streams();
     tcm_record_fork_prepare();
     tcm_heap_fork_prepare();
 }
@@ -57,8 +135,7 @@ static void after_fork_in_parent(void) {
     if (has_locks) {
         tcm_heap_fork_parent();
         tcm_record_fork_parent();
-        if (_IO_list_unlock != NULL)
-            _IO_list_unlock();
+        unlock_streams();
         TCM_ASSERT(tcm_locks_held == 0);
     }
     tcm_restore_signals(mask_before);
@@ -71,10 +148,8 @@ static void after_fork_in_child(void) {
         tcm_heap_fork_child(self->own);
         tcm_record_fork_child(self->record);
         TCM_ASSERT(tcm_locks_held == 0 && tcm_thread_is_valid(self));
-        /* The C library may have reset it already. */
-        if (_IO_list_resetlock != NULL)
-            _IO_list_resetlock();
     }
+    reset_streams(has_locks);
     tcm_trace_fork_child(self);
     tcm_restore_signals(mask_before);
 }

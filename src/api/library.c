@@ -168,6 +168,7 @@ __attribute__((constructor)) static void library_begins(void) {
 
 __attribute__((destructor)) static void library_ends(void) {
     tcm_trace_exit();
+    tcm_fork_exit();
 }
 
 /* --- The static archive in one piece ------------------------------------- */

@@ -42,5 +42,8 @@ static inline bool tcm_api_init_recorded(void) {
 /* Registers the library's handlers of fork (fork.c), once; the earlier the
    better. */
 void tcm_fork_handlers(void);
+/* Lets no fork by another thread begin any more, where such a fork might keep
+   this thread, which ends the process, waiting for ever. Call it last. */
+void tcm_fork_exit(void);
 
 #endif
