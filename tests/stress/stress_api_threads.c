@@ -17,6 +17,7 @@
 #include "lib/tap.h"
 #include "stress/stress_record.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -36,6 +36,15 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg) {
     return _URC_NO_REASON;
 }
 
+/* The code of musl has no unwind information: stacks end at main's caller, and
+   at functions of the C library that call back, of which a signal trampoline
+   is one. */
+#ifdef __GLIBC__
+static const bool libc_has_frames = true;
+#else
+static const bool libc_has_frames = false;
+#endif
+
 static unsigned found, wrong;
 
 /* Walks from the caller, which is found by the frame information of this
@@ -70,7 +79,9 @@ static NOINLINE void compare(const char *what) {
             return;
         }
         unsigned n = walker.length;
-        unsigned bad = n != t.n || walker.cut != MTS_STACK_WHOLE;
+        unsigned bad =
+            n != t.n || walker.cut != (libc_has_frames ? MTS_STACK_WHOLE
+                                                       : MTS_STACK_UNKNOWN);
         /* Frame 0 is this function, which goes on elsewhere. */
         for (unsigned i = 1; i < n && i < t.n; i++)
             bad += walker.frame[walker.count - 1 - i].state.at + 1 != t.pc[i];
@@ -218,8 +229,12 @@ int main(void) {
     realigned(&w);
     is_right("a realigned stack", 2);
     qsort(numbers, TCM_ARRAY_SIZE(numbers), sizeof(*numbers), by_size);
-    is_right("a call back from the C library", 8);
-    test_signals();
+    is_right("a call back from the C library", libc_has_frames ? 8 : 2);
+    if (libc_has_frames)
+        test_signals();
+    else
+        tap_skip(
+            "signal handlers: musl's trampoline has no unwind information");
     bool checked = mts_stack_checks(&walks, &different);
     tap_ok(checked && different == 0 && walks > 50,
            "%u walks, %u differ from those that remember nothing",
