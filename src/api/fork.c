@@ -9,10 +9,10 @@
  *
  * After the handlers, fork takes the locks of the C library's streams. Their
  * holders may allocate (getline), or wait for a thread that does (fflush of all
- * streams). So the list of streams is locked here, before our locks. musl's list
- * cannot be locked from outside, and its lock is not recursive: fflush of all
- * streams and exit, which wait for streams while they have it, take a mutex of
- * ours before it (STREAMS).
+ * streams). So the list of streams is locked here, before our locks. musl's
+ * list cannot be locked from outside, and its lock is not recursive: fflush of
+ * all streams and exit, which wait for streams while they have it, take a mutex
+ * of ours before it (STREAMS).
  *
  * Signals are blocked while the locks are held: a handler that forks would wait
  * for its own thread. A signal handler that forks in the middle of an

