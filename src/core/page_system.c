@@ -229,12 +229,28 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     return done;
 }
 
-/* Returns about PAGES of HEAP, from the longest FREE run on, unless the system
-   refuses. Returns the number of pages. */
-static size_t release_longest(struct tcm_page_heap *heap, size_t pages) {
-    size_t done = 0;
+/* Returns about PAGES of HEAP, unless the system refuses: of the runs that
+   nobody has touched since window OLDEST began, then of the longest ones.
+   Returns the number of pages. */
+static size_t release_idle(struct tcm_page_heap *heap, uint64_t oldest,
+                           size_t pages) {
+    size_t done = 0, more = 1;
+    struct tcm_span bound = {.pages = SIZE_MAX};
     tcm_spare_merge(heap);
-    for (size_t more = 1; more != 0 && done < pages; done += more) {
+    while (more != 0 && done < pages) {
+        /* A place in the order: the run may not exist after the release. */
+        struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
+        if (run == NULL)
+            break;
+        bound.pages = run->pages;
+        bound.range = run->range;
+        bound.start = run->start;
+        if (run->window >= oldest)
+            continue;
+        more = tcm_page_release_run(run, pages - done);
+        done += more;
+    }
+    for (more = 1; more != 0 && done < pages; done += more) {
         struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
         more = run == NULL ? 0 : tcm_page_release_run(run, pages - done);
     }
@@ -257,6 +273,7 @@ static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
     TCM_ASSERT(heap->returned_pages >= retaken);
     heap->returned_pages -= retaken;
     heap->retaken_pages = (heap->retaken_pages + retaken) / 2;
+    heap->window++;
     heap->window_freed = 0;
     heap->window_used = used;
     heap->idle_pages = heap->free_pages;
@@ -282,6 +299,6 @@ void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
         return;
     tcm_page_event(&tcm_page_stats.scavenge_count, 1);
     uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
-    heap->returned_pages += release_longest(heap, part);
+    heap->returned_pages += release_idle(heap, heap->window - 1, part);
     heap->window_used = heap->committed_pages - heap->released_pages;
 }

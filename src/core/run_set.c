@@ -268,6 +268,7 @@ void tcm_run_insert(struct tcm_span *run) {
     tcm_run_tree_insert(&set->tree[i], run, offset >> TCM_PAGE_SHIFT);
     set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
     tcm_page_count(pages_of(heap, run->state), run->pages);
+    run->window = heap->window;
     tcm_run_map_ends(run, run);
     TCM_ASSERT(bit_is_valid(set, i));
     TCM_ASSERT(heap->free_pages + heap->released_pages + heap->large_pages <=

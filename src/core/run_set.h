@@ -111,6 +111,7 @@ struct tcm_page_heap {
     uint64_t large_blocks;
     struct tcm_dlist busy; /* BUSY runs */
     /* For returning pages (page_system.c): */
+    uint64_t window;         /* its number */
     uint64_t window_freed;   /* pages freed since the window began */
     uint64_t window_used;    /* pages in use at its beginning */
     uint64_t idle_pages;     /* fewest FREE pages since then */

@@ -63,6 +63,7 @@ struct tcm_span {
     union {
         uint64_t word;   /* LARGE: its object word */
         uint64_t *words; /* SMALL: table of object words, or NULL */
+        uint64_t window; /* FREE: in which it came to be (page_system.c) */
     };
     uint32_t range;     /* index of its address range */
     uint8_t state;      /* enum tcm_span_state; read without a lock, so each

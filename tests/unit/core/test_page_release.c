@@ -294,6 +294,36 @@ static void test_needed(void) {
     tap_is_u64(returned_pages(), back, "a block that comes and goes stays");
 }
 
+/* Runs that no request has touched go before longer ones. */
+static void test_untouched(void) {
+    begin_window(32 * HUGE_PAGE);
+    HEAP->release_rate_milli = 0;
+    release_locked(SIZE_MAX);
+    struct tcm_span *s = take(12 * HUGE_PAGE), *wall = take(1);
+    struct tcm_span *longer = take(20 * HUGE_PAGE);
+    uintptr_t start = s->start, longer_start = longer->start;
+    tcm_page_heap_free(s);
+    tcm_page_heap_free(longer);
+    HEAP->window++;
+    tcm_page_heap_free(take(20 * HUGE_PAGE));
+    HEAP->window_freed = 0;
+    HEAP->idle_pages = HEAP->free_pages;
+    HEAP->release_rate_milli = 1000;
+    size_t part = share(HEAP->free_pages);
+    tap_ok(part < 12 * HUGE_PAGE && scavenge(used_pages()) == part,
+           "a part of the free pages goes back");
+    s = tcm_page_span((void *)start);
+    longer = tcm_page_span((void *)longer_start);
+    tap_ok(s != NULL && s->state == TCM_SPAN_FREE &&
+               s->pages == 12 * HUGE_PAGE - part && longer != NULL &&
+               longer->state == TCM_SPAN_FREE &&
+               longer->pages == 20 * HUGE_PAGE,
+           "from the run that no request has touched");
+    HEAP->release_rate_milli = 0;
+    tcm_page_heap_free(wall);
+    release_locked(SIZE_MAX);
+}
+
 /* Pages that were returned and are taken again make windows longer. */
 static void test_retaken(void) {
     begin_window(32 * HUGE_PAGE);
@@ -346,6 +376,7 @@ int main(void) {
     test_refused();
     test_scavenging();
     test_needed();
+    test_untouched();
     test_retaken();
     test_growth();
     return tap_done();
