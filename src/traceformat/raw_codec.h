@@ -370,7 +370,7 @@ static inline unsigned mtf_raw_put_head(uint8_t *p, enum mtf_raw_kind kind,
     if (mtf_big_endian)
         head = __builtin_bswap16(head);
     __asm__ volatile("" ::: "memory");
-    memcpy(p, &head, sizeof(head));
+    *(mtf_word16 *)p = head;
     return MTF_EXTENDED_HEAD + length;
 }
 

@@ -54,10 +54,16 @@ static inline uint64_t mtf_varint_word(uint64_t v, unsigned n) {
 
 enum { mtf_big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
 
+/* Words anywhere in memory. */
+typedef uint16_t mtf_word16 __attribute__((aligned(1), may_alias));
+typedef uint64_t mtf_word64 __attribute__((aligned(1), may_alias));
+
+/* One store, because a process may be killed after it, and a spool must not
+   have a part of an event: a call of memcpy may write bytes one by one. */
 static inline void mtf_store_le64(void *p, uint64_t v) {
     if (mtf_big_endian)
         v = __builtin_bswap64(v);
-    memcpy(p, &v, sizeof(v));
+    *(mtf_word64 *)p = v;
 }
 
 static inline uint64_t mtf_load_le64(const void *p) {
