@@ -37,7 +37,7 @@ static void enter(void) {
     calls++;
 }
 
-void *malloc(size_t size) {
+static void *give(size_t size) {
     enter();
     if (is("crash") && calls >= 5000)
         abort();
@@ -59,6 +59,10 @@ void *malloc(size_t size) {
     return small_result(p);
 }
 
+void *malloc(size_t size) {
+    return give(size);
+}
+
 void free(void *p) {
     if (p == NULL)
         return;
@@ -77,14 +81,15 @@ void *calloc(size_t n, size_t size) {
     size_t all = small_product(n, size);
     if (is("abort") && all > 1000)
         abort();
-    void *p = malloc(all);
+    /* A compiler makes a call of calloc of malloc and memset. */
+    void *p = give(all);
     if (p != NULL && !is("zeros"))
         memset(p, 0, all);
     return p;
 }
 
 void *realloc(void *p, size_t size) {
-    void *q = malloc(size);
+    void *q = give(size);
     if (p == NULL || q == NULL)
         return q;
     size_t old = small_size(p);
