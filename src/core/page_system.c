@@ -25,6 +25,7 @@
 #define IDLE_PART     4u
 #define WAIT_PER_PAGE 1000u
 #define MAX_WAIT      ((uint64_t)1 << 20)
+#define MOST_RUNS     2048u /* looked at, and returned, by one free */
 
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
@@ -229,15 +230,16 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     return done;
 }
 
-/* Returns about PAGES of HEAP, unless the system refuses: of the runs that
-   nobody has touched since window OLDEST began, then of the longest ones.
-   Returns the number of pages. */
+/* Returns up to PAGES of HEAP: of the runs that nobody has touched since window
+   OLDEST began, then of the longest ones. Fewer if the system refuses, or where
+   the runs are so short that the caller would wait for long. Returns the number
+   of pages. */
 static size_t release_idle(struct tcm_page_heap *heap, uint64_t oldest,
                            size_t pages) {
     size_t done = 0, more = 1;
     struct tcm_span bound = {.pages = SIZE_MAX};
     tcm_spare_merge(heap);
-    while (more != 0 && done < pages) {
+    for (unsigned n = MOST_RUNS; n != 0 && more != 0 && done < pages; n--) {
         /* A place in the order: the run may not exist after the release. */
         struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
         if (run == NULL)
@@ -250,9 +252,11 @@ static size_t release_idle(struct tcm_page_heap *heap, uint64_t oldest,
         more = tcm_page_release_run(run, pages - done);
         done += more;
     }
-    for (more = 1; more != 0 && done < pages; done += more) {
+    more = 1;
+    for (unsigned n = MOST_RUNS; n != 0 && more != 0 && done < pages; n--) {
         struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
         more = run == NULL ? 0 : tcm_page_release_run(run, pages - done);
+        done += more;
     }
     return done;
 }

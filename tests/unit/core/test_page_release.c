@@ -359,6 +359,29 @@ static void test_growth(void) {
     release_locked(SIZE_MAX);
 }
 
+/* The free that ends a window of a heap with many short runs does not wait for
+   all of them. */
+static void test_many_runs(void) {
+    enum { BLOCKS = 40000, MOST = 2048 };
+    static struct tcm_span *block[BLOCKS];
+    begin_window(HUGE_PAGE);
+    HEAP->release_rate_milli = 0;
+    for (size_t i = 0; i < BLOCKS; i++)
+        block[i] = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
+    for (size_t i = 0; i < BLOCKS; i += 2)
+        tcm_page_heap_free(block[i]);
+    HEAP->release_rate_milli = 1000;
+    HEAP->window_freed = 0;
+    HEAP->idle_pages = HEAP->free_pages;
+    size_t due = share(HEAP->free_pages);
+    tap_ok(due > MOST && scavenge(used_pages()) == MOST,
+           "of short runs no more than %d go at once: %zu are due", MOST, due);
+    HEAP->release_rate_milli = 0;
+    for (size_t i = 1; i < BLOCKS; i += 2)
+        tcm_page_heap_free(block[i]);
+    release_locked(SIZE_MAX);
+}
+
 int main(void) {
     if (!tcm_heap_init())
         tap_bail("no heap");
@@ -379,5 +402,6 @@ int main(void) {
     test_untouched();
     test_retaken();
     test_growth();
+    test_many_runs();
     return tap_done();
 }
