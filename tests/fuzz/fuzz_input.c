@@ -59,6 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sum whole, pieces;
     read_all(data, size, 1 << 16, false, &whole);
     read_all(data, size, 61, true, &pieces);
-    FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
+    /* libbz2 drops what it made in the call that finds damage. */
+    if (size >= 3 && memcmp(data, "BZh", 3) == 0 && whole.breaks != 0)
+        FUZZ_CHECK(pieces.breaks == whole.breaks && pieces.end == whole.end &&
+                   pieces.bytes >= whole.bytes);
+    else
+        FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
     return 0;
 }
