@@ -50,7 +50,12 @@ struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
     struct tcm_span *span = tcm_pool_get(pool_of(pools, bit_words));
     if (span == NULL)
         return NULL;
-    __builtin_memset(span, 0, RECORD_BYTES(bit_words));
+    /* copy_bits (heap_memory.c) may read the state of a record without the lock
+       of the page heap. */
+    size_t state = offsetof(struct tcm_span, state);
+    __builtin_memset(span, 0, state);
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_NONE);
+    __builtin_memset(&span->state + 1, 0, RECORD_BYTES(bit_words) - state - 1);
     span->bit_words = (uint8_t)bit_words;
     return span;
 }

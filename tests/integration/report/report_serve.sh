@@ -206,7 +206,7 @@ result "the process was killed: its last state" $?
 stop TERM
 is "SIGTERM ends it" $status 0
 is "and its port" "$(code "$url")" 000
-[ ! -s server.err ]
+diag <server.err; [ ! -s server.err ]
 result "with no word about what is no fault" $?
 
 # A file, at a socket.
