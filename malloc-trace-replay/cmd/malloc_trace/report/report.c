@@ -614,7 +614,8 @@ static bool report_tallies(struct report *r, struct report_tallies *t) {
     struct report_stacks tree = {0};
     struct symbol_names *names = NULL;
     bool good = has_wanted_sites(r, t, r->name);
-    if (good && t->sited == 0 &&
+    /* A recording that runs may have saved none yet; its page says so. */
+    if (good && t->sited == 0 && !t->running &&
         report_rows_tally_by(r->by) == REPORT_TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
                   "TCMALLOC_TRACE_SITES=stack",
