@@ -211,20 +211,28 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
     return pages_back;
 }
 
+/* Returns the longest FREE run before *BOUND in the order, and moves *BOUND to
+   its place there: the run may not exist after its release. NULL: none. */
+static struct tcm_span *next_free_run(struct tcm_page_heap *heap,
+                                      struct tcm_span *bound) {
+    struct tcm_span *run = tcm_run_set_before(&heap->free, bound);
+    if (run != NULL) {
+        bound->pages = run->pages;
+        bound->range = run->range;
+        bound->start = run->start;
+    }
+    return run;
+}
+
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     size_t done = 0;
     tcm_lock_assert_held(&heap->lock);
     tcm_spare_merge(heap);
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
-        struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
+        struct tcm_span *run = next_free_run(heap, &bound);
         if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < heap->system_page)
             break;
-        /* Position of this run, which may not exist after the release: the next
-           run is before it in the order. */
-        bound.pages = run->pages;
-        bound.range = run->range;
-        bound.start = run->start;
         done += tcm_page_release_run(run, pages - done);
     }
     return done;
@@ -240,13 +248,9 @@ static size_t release_idle(struct tcm_page_heap *heap, uint64_t oldest,
     struct tcm_span bound = {.pages = SIZE_MAX};
     tcm_spare_merge(heap);
     for (unsigned n = MOST_RUNS; n != 0 && more != 0 && done < pages; n--) {
-        /* A place in the order: the run may not exist after the release. */
-        struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
+        struct tcm_span *run = next_free_run(heap, &bound);
         if (run == NULL)
             break;
-        bound.pages = run->pages;
-        bound.range = run->range;
-        bound.start = run->start;
         if (run->window >= oldest)
             continue;
         more = tcm_page_release_run(run, pages - done);
