@@ -156,6 +156,14 @@ static TCM_ALWAYS_INLINE unsigned tcm_entry_class(uint64_t entry) {
     return (unsigned)(entry >> TCM_ENTRY_SHIFT);
 }
 
+/* The word of OBJECT of SIZE_CLASS. TABLE: word of the first object that begins
+   in its page. */
+static TCM_ALWAYS_INLINE uint64_t *
+tcm_table_word(uint64_t *table, unsigned size_class, const void *object) {
+    uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
+    return table + (offset * tcm_class_reciprocal[size_class] >> 32);
+}
+
 /* The word of OBJECT, which lies on the page with ENTRY; NULL if its span has
    no table. */
 static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
@@ -163,10 +171,8 @@ static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
     uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
     if (TCM_UNLIKELY(table == NULL))
         return NULL;
-    uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
     TCM_ASSERT(tcm_entry_class(entry) != 0);
-    uint64_t reciprocal = tcm_class_reciprocal[tcm_entry_class(entry)];
-    return table + (offset * reciprocal >> 32);
+    return tcm_table_word(table, tcm_entry_class(entry), object);
 }
 
 /* Span that holds ADDRESS, or NULL. */

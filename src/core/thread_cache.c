@@ -399,16 +399,14 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
    map, whose lines are warm, because frees use them. */
 static void fill_words(unsigned size_class, struct tcm_entry *from,
                        struct tcm_entry *to) {
-    uint64_t reciprocal = tcm_class_reciprocal[size_class];
     uintptr_t base = tcm_class_map_base;
     for (; tcm_object_words && from != to; from++) {
         size_t page = tcm_class_map_page(base, from->ptr);
         uint64_t *table = NULL;
         if (TCM_LIKELY(page < TCM_CLASS_MAP_PAGES))
             table = (uint64_t *)tcm_load_relaxed(&tcm_word_map[page]);
-        uint64_t offset = (uintptr_t)from->ptr & (TCM_PAGE_SIZE - 1);
         *tcm_bin_word(from) = TCM_LIKELY(table != NULL)
-                                  ? table + (offset * reciprocal >> 32)
+                                  ? tcm_table_word(table, size_class, from->ptr)
                                   : tcm_object_word_or_none(from->ptr);
         TCM_ASSERT(*tcm_bin_word(from) == tcm_object_word_or_none(from->ptr));
     }
