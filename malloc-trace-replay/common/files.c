@@ -109,6 +109,25 @@ bool tool_file_is_trace(const char *name) {
                     memcmp(start, frame, sizeof(start)) == 0);
 }
 
+bool tool_file_any_in(int folder, bool (*visit)(int folder, const char *name)) {
+    /* A second open of the folder has a position of its own. */
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again < 0 ? NULL : fdopendir(again);
+    struct dirent *entry;
+    bool found = false;
+    if (dir == NULL) {
+        if (again >= 0)
+            close(again);
+        return false;
+    }
+    while (!found && (entry = readdir(dir)) != NULL)
+        found = strcmp(entry->d_name, ".") != 0 &&
+                strcmp(entry->d_name, "..") != 0 &&
+                visit(folder, entry->d_name);
+    closedir(dir);
+    return found;
+}
+
 /* --- Opening -------------------------------------------------------------- */
 
 static bool find_place(struct tcm_place *place, const char *name) {
@@ -237,33 +256,21 @@ static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
 /* Names of files that are locked while their program writes them. */
 #define TEMP_PREFIX ".malloc-trace.new-"
 
-/* Removes the file NAME in FOLDER if it was left by a program that was
-   killed. */
-static void remove_if_left(int folder, const char *name) {
+/* Removes the file NAME in FOLDER if it was left by a program that was killed.
+   Returns false: other files follow. */
+static bool remove_if_left(int folder, const char *name) {
     struct stat st;
+    if (strncmp(name, TEMP_PREFIX, sizeof(TEMP_PREFIX) - 1) != 0)
+        return false;
     int fd =
         openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return false;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         tcm_file_lock(fd))
         (void)unlinkat(folder, name, 0);
     close(fd);
-}
-
-static void remove_left(int folder) {
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = again < 0 ? NULL : fdopendir(again);
-    struct dirent *entry;
-    if (dir == NULL) {
-        if (again >= 0)
-            close(again);
-        return;
-    }
-    while ((entry = readdir(dir)) != NULL)
-        if (strncmp(entry->d_name, TEMP_PREFIX, sizeof(TEMP_PREFIX) - 1) == 0)
-            remove_if_left(folder, entry->d_name);
-    closedir(dir);
+    return false;
 }
 
 /* Locks the new file FD until it has its name. false: another program, which
@@ -279,7 +286,7 @@ static bool lock_new(struct tool_file_new *n, int fd) {
 }
 
 static int make_temporary(struct tool_file_new *n, int folder, mode_t mode) {
-    remove_left(folder);
+    tool_file_any_in(folder, remove_if_left);
     errno = EEXIST;
     for (int i = 0; i < TRIES; i++) {
         (void)snprintf(n->temp, sizeof(n->temp), TEMP_PREFIX "%ld-%llx",

@@ -26,6 +26,11 @@ bool tool_file_is_part(const char *name);
    not replace: the name may stand in the wrong place of a command line. */
 bool tool_file_is_trace(const char *name);
 
+/* Calls VISIT for each entry of the folder behind the descriptor FOLDER, "."
+   and ".." left out, until it returns true. Returns whether it did; false also
+   for a folder that cannot be read. */
+bool tool_file_any_in(int folder, bool (*visit)(int folder, const char *name));
+
 /* Writes S to OUT with each % doubled, cut to ROOM bytes with the null byte.
    Returns the length that it has uncut. */
 size_t tool_file_escape(char *out, size_t room, const char *s);

@@ -3,9 +3,9 @@
 
 #include "base/check.h"
 #include "base/linux/os_file.h"
+#include "common/files.h"
 #include "common/main.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,10 +37,6 @@ static int open_folder(int in, const char *name) {
     return openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static bool is_self_or_parent(const char *name) {
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Tells whether a program is recorded to the file NAME. */
 static bool is_recorded_to(int folder, const char *name) {
     int fd =
@@ -51,25 +47,6 @@ static bool is_recorded_to(int folder, const char *name) {
     return locked;
 }
 
-/* Calls VISIT for each file in FOLDER until it returns true. Returns whether it
-   did. */
-static bool any_file(int folder, bool (*visit)(int folder, const char *name)) {
-    int again = open_folder(folder, ".");
-    DIR *dir = again < 0 ? NULL : fdopendir(again);
-    struct dirent *entry;
-    bool found = false;
-    if (dir == NULL) {
-        if (again >= 0)
-            close(again);
-        return false;
-    }
-    while (!found && (entry = readdir(dir)) != NULL)
-        found =
-            !is_self_or_parent(entry->d_name) && visit(folder, entry->d_name);
-    closedir(dir);
-    return found;
-}
-
 static bool remove_file(int folder, const char *name) {
     (void)unlinkat(folder, name, 0);
     return false;
@@ -77,7 +54,7 @@ static bool remove_file(int folder, const char *name) {
 
 /* Removes FOLDER, the entry NAME in the folder IN, and the files in it. */
 static void remove_all(int folder, int in, const char *name) {
-    any_file(folder, remove_file);
+    tool_file_any_in(folder, remove_file);
     (void)unlinkat(in, name, AT_REMOVEDIR);
 }
 
@@ -98,7 +75,7 @@ static bool remove_if_left(int in, const char *name) {
     if (folder < 0)
         return false;
     if (is_own(folder) && flock(folder, LOCK_EX | LOCK_NB) == 0 &&
-        !any_file(folder, is_recorded_to))
+        !tool_file_any_in(folder, is_recorded_to))
         remove_all(folder, in, name);
     close(folder);
     return false;
@@ -108,7 +85,7 @@ static void remove_left(const char *place) {
     int in = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (in < 0)
         return;
-    any_file(in, remove_if_left);
+    tool_file_any_in(in, remove_if_left);
     close(in);
 }
 
