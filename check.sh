@@ -3,19 +3,24 @@
 # Builds and tests everything: the usual build and its tests, the tests of the
 # parts under sanitizers with assertions, a build without LZ4, distribution
 # and installation, and the quick start. --long adds the long stress, kill and
-# fuzz runs (of each importer of foreign traces FUZZ_SECONDS, 1200), the thread
-# sanitizer, the whole of distcheck, aarch64 under qemu and, as root, the newest
-# compilers, this script and the quick start in Debian's oldest, stable and
-# testing releases (tests/releases.sh). The last line of the output is "N passed,
-# N failed", with ", N skipped" if any; the exit status is 0 if none failed.
+# fuzz runs (of each importer of foreign traces FUZZ_SECONDS, 1200, and of each
+# other fuzz target a twentieth), the thread sanitizer, the whole of distcheck,
+# aarch64 under qemu and, as root, the newest compilers, this script and the
+# quick start in Debian's oldest, stable and testing releases
+# (tests/releases.sh). The last line of the output is "N passed, N failed", with
+# ", N skipped" if any; the exit status is 0 if none failed.
 set -u
 long=no
+# The tests do without: a fuzz target that sees them leaves its corpus.
+fuzz_seconds=${FUZZ_SECONDS:-1200}
+fuzz_seed=${FUZZ_SEED:-$(date +%s)}
+unset FUZZ_SECONDS FUZZ_SEED FUZZ_RUNS FUZZ_FOUND
 case ${1:-} in
 '') ;;
 --long) long=yes ;;
 --help)
     echo "Usage: ./check.sh [--long]"
-    sed -n '3,11s/^# //p' "$0"
+    sed -n '3,12s/^# //p' "$0"
     exit 0
     ;;
 *)
@@ -189,27 +194,40 @@ programs_of() {
     done | tr '\n' ' '
 }
 
-# Random changes of each importer's files for FUZZ_SECONDS, as many importers at
-# a time as there are processors. What fails is kept beside the log.
-fuzz_importers() {
+# Random changes of each importer's files for FUZZ_SECONDS, and of the corpus of
+# each other fuzz target for a twentieth, as many at a time as there are
+# processors. What fails is kept beside the log.
+fuzz_all() {
     fuzz_files=$top/tests/fuzz/corpus/formats
     fuzz_logs=$build_root/fuzz
-    FUZZ_SECONDS=${FUZZ_SECONDS:-1200}
-    FUZZ_SEED=${FUZZ_SEED:-$(date +%s)}
-    echo "$FUZZ_SECONDS s each, FUZZ_SEED=$FUZZ_SEED"
+    echo "$fuzz_seconds s each importer, FUZZ_SEED=$fuzz_seed"
     rm -rf "$fuzz_logs"
     mkdir "$fuzz_logs"
     (
         UBSAN_OPTIONS=$UBSAN_OPTIONS:abort_on_error=1
         ASAN_OPTIONS=$ASAN_OPTIONS:abort_on_error=1:hard_rss_limit_mb=2048
-        export FUZZ_SECONDS FUZZ_SEED UBSAN_OPTIONS ASAN_OPTIONS
-        find "$fuzz_files" -type f | sed 's,.*/,,; s,[.].*,,' | sort -u |
-            xargs -P "$(jobs)" -I NAME sh -c '
-                FUZZ_FORMAT=$1 FUZZ_FOUND=$2/$1.found "$3" $(find "$4" \
-                    -name "$1" -o -name "$1.*") >"$2/$1.log" 2>&1
-                echo $? >"$2/$1.status"' \
-                sh NAME "$fuzz_logs" "$built/tests/fuzz/fuzz_formats" \
-                "$fuzz_files"
+        FUZZ_SEED=$fuzz_seed
+        top_srcdir=$top
+        export UBSAN_OPTIONS ASAN_OPTIONS FUZZ_SEED top_srcdir
+        {
+            find "$fuzz_files" -type f | sed 's,.*/,,; s,[.].*,,' | sort -u |
+                sed "s/\$/ $fuzz_seconds/"
+            part_tests | tr ' ' '\n' | sed -n 's,^tests/fuzz/,,p' |
+                sed "/^fuzz_formats\$/d; s/\$/ $((fuzz_seconds / 20 + 1))/"
+        } | xargs -P "$(jobs)" -L 1 sh -c '
+            logs=$1 files=$2 programs=$3 name=$4
+            program=$programs/$name
+            export FUZZ_SECONDS="$5" FUZZ_FOUND="$logs/$name.found"
+            shift 5
+            if [ ! -x "$program" ]; then
+                program=$programs/fuzz_formats
+                export FUZZ_FORMAT="$name"
+                set -- $(cd "$files" && find . -name "$name" -o -name "$name.*")
+                cd "$files" || exit
+            fi
+            "$program" "$@" >"$logs/$name.log" 2>&1
+            echo $? >"$logs/$name.status"' \
+            sh "$fuzz_logs" "$fuzz_files" "$built/tests/fuzz"
     )
     for fuzz_status in "$fuzz_logs"/*.status; do
         fuzz_log=${fuzz_status%.status}.log
@@ -426,8 +444,8 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)" \
         check_LIBRARIES=
     if [ "$long" = yes ]; then
-        step "Fuzzing of each importer"
-        fuzz_importers
+        step "Fuzzing"
+        fuzz_all
     fi
 fi
 
