@@ -16,12 +16,9 @@
 
 #include <sys/auxv.h>
 
-#define RANGE_MAX TCM_CLASS_MAP_RANGE
-#define RANGE_MIN TCM_GROW_STEP
-#define CUT_BYTES ((size_t)4 << 30) /* a range of a shard other than 0 */
-/* High end of a full first range: the leaves of its page map and the records.
-   All addresses that the heap needs to use the range are reserved with it. */
-#define RECORDS     ((size_t)4 << 30)
+#define RANGE_MAX   TCM_CLASS_MAP_RANGE
+#define RANGE_MIN   TCM_GROW_STEP
+#define CUT_BYTES   ((size_t)4 << 30) /* a range of a shard other than 0 */
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
 struct tcm_range_table tcm_ranges;
@@ -103,7 +100,7 @@ static void place_records(void *start, char *place) {
     TCM_STATIC_ASSERT((RANGE_MAX >> TCM_ROOT_SHIFT) *
                                   sizeof(struct tcm_page_leaf) +
                               TCM_META_PLACES <=
-                          RECORDS,
+                          TCM_RANGE_RECORDS,
                       "leaves and records fit");
     tcm_page_map_place(start, place, leaves);
     tcm_meta_place(place + leaves * sizeof(struct tcm_page_leaf));
@@ -131,8 +128,8 @@ static bool reserve_range(struct tcm_range_table *table, size_t length) {
     if (table->count == 0 && length == TCM_CLASS_MAP_RANGE &&
         tcm_class_map_init(range->start)) {
         range->start += TCM_CLASS_MAP_BYTES;
-        range->length -= TCM_CLASS_MAP_BYTES + RECORDS;
-        place_records(start, (char *)start + RANGE_MAX - RECORDS);
+        range->length -= TCM_CLASS_MAP_BYTES + TCM_RANGE_RECORDS;
+        place_records(start, (char *)start + RANGE_MAX - TCM_RANGE_RECORDS);
     }
     publish_range(table);
     return true;

@@ -25,6 +25,9 @@
 #include "core/core_config.h"
 
 #define TCM_MAX_RANGES 256
+/* High end of a full first range: the leaves of its page map and the records.
+   All addresses that the heap needs to use the range are reserved with it. */
+#define TCM_RANGE_RECORDS ((size_t)4 << 30)
 
 struct tcm_range {
     uintptr_t start;

@@ -5,10 +5,12 @@
 need "$minimal"
 under untraced low_memory
 under untraced low_memory_new
+under untraced locked_memory
 if [ -e "$tracing" ]; then
     under processes low_memory
     under quiet low_memory_new
     under recording low_memory_new
+    under quiet locked_memory
 else
     skip "low_memory, recording" "no tracing library"
 fi
