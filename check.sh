@@ -526,10 +526,10 @@ if [ -n "${main:-}" ]; then
     step "Distribution"
     cd "$main" || exit 1
     # The tests ran above; of the distribution's copy those are built, quickly,
-    # and run that show whether it has all files, unless there is time for all
-    # and for a small archive.
+    # and run that show whether it has all files, unless there is time for all,
+    # though not for the long runs again, and for a small archive.
     if [ "$long" = yes ]; then
-        quietly distcheck.log make -j"$(jobs)" distcheck \
+        quietly distcheck.log env -u LONG make -j"$(jobs)" distcheck \
             DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression
     else
         dist_tests=$(all_tests | grep -E \
