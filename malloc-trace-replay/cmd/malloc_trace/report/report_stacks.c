@@ -406,12 +406,12 @@ void report_callers_json(const struct report_callers *c, size_t row,
 const char *report_stacks_short(struct tool_text_line *room, const char *name,
                                 size_t columns) {
     char text[16 * NAME_COLUMNS];
-    size_t n = 0;
+    size_t n = 0, length = strlen(name);
     unsigned angles = 0, parens = 0;
-    bool plain =
-        (strstr(name, "::") == NULL && name[strlen(name) - 1] != ')') ||
-        strstr(name, "operator") != NULL || name[0] == '<' || name[0] == '(' ||
-        strstr(name, "(anonymous") != NULL;
+    bool plain = length == 0 ||
+                 (strstr(name, "::") == NULL && name[length - 1] != ')') ||
+                 strstr(name, "operator") != NULL || name[0] == '<' ||
+                 name[0] == '(' || strstr(name, "(anonymous") != NULL;
     for (const char *p = name; *p != '\0' && n < sizeof(text) - 1; p++) {
         parens -= !plain && *p == ')' && parens != 0;
         angles -= !plain && *p == '>' && angles != 0;
