@@ -3,7 +3,7 @@
  * Number of rounds of tests that have no natural end: random histories, changed
  * inputs. Under a sanitizer only a part, because each round takes ten to thirty
  * times as long, and the usual build does all of them. With LONG=1 in the
- * environment (check.sh --long) many more, in every build.
+ * environment (check.sh --long) many more, under a sanitizer a part of these.
  */
 #ifndef TESTS_LIB_ROUNDS_H
 #define TESTS_LIB_ROUNDS_H
@@ -16,9 +16,9 @@
    step through the bytes of a format reaches each byte of its fields in
    turn. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { rounds_sanitized = 13 };
+enum { rounds_sanitized = 13, rounds_sanitized_long = 3 };
 #else
-enum { rounds_sanitized = 1 };
+enum { rounds_sanitized = 1, rounds_sanitized_long = 1 };
 #endif
 
 static inline bool rounds_long(void) {
@@ -27,12 +27,12 @@ static inline bool rounds_long(void) {
 }
 
 static inline unsigned rounds_share(void) {
-    return rounds_long() ? 1 : rounds_sanitized;
+    return rounds_long() ? rounds_sanitized_long : rounds_sanitized;
 }
 
 static inline unsigned rounds_of(unsigned usual, unsigned in_long_run) {
-    return rounds_long() ? in_long_run
-                         : (usual + rounds_sanitized - 1) / rounds_sanitized;
+    unsigned all = rounds_long() ? in_long_run : usual;
+    return (all + rounds_sanitized - 1) / rounds_sanitized;
 }
 
 #endif

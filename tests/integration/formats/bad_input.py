@@ -108,10 +108,10 @@ def flips(b, step=1):
 
 
 def flips_at(b, i):
-    for bits in ((1, 0x80, 0xFF) if long_run else (1 << i % 8,)):
-        c = bytearray(b)
-        c[i] ^= bits
-        yield "byte %d ^ %x" % (i, bits), bytes(c), None
+    bits = (1, 0x80, 0xFF)[i % 3] if long_run else 1 << i % 8
+    c = bytearray(b)
+    c[i] ^= bits
+    yield "byte %d ^ %x" % (i, bits), bytes(c), None
 
 
 P = [post, "--quiet", "--json", json_file, "IN", out]
