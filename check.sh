@@ -492,7 +492,7 @@ if [ "$long" = yes ]; then
             check_LIBRARIES=
     fi
 
-    # What follows is other places, not longer runs.
+    # The other places below have the usual runs.
     unset LONG
     step "aarch64 under qemu-user"
     if have aarch64-linux-gnu-gcc && have aarch64-linux-gnu-g++ &&
