@@ -60,8 +60,10 @@ void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
 
 void mtr_own_end(struct mtr_recorder *rec, bool alone) {
     TCM_ASSERT(tcm_load_relaxed(&rec->own_threads) != 0);
-    if (alone && tcm_libc.thread_count != NULL) {
-        int code = tcm_os_first_exit_code();
+    int code = alone ? tcm_os_first_exit_code() : 0;
+    /* A first thread with a status has made the system call itself: the C
+       library still counts it, and would not call exit. */
+    if (alone && (tcm_libc.thread_count != NULL || code != 0)) {
         tcm_sub_acq_rel(&rec->own_threads, 1u);
         tcm_syscall(SYS_exit, code);
     }
