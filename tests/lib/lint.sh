@@ -73,6 +73,8 @@ plant() {
                     tar -cf - -T - | tar -xf - -C "$work/planted"
             )
         done
+        # The sources may be read-only, as in distcheck.
+        chmod -R u+w "$work/planted"
     fi
     mkdir -p "$(dirname "$work/planted/$1")"
     printf '%s\n' "$2" >>"$work/planted/$1"
@@ -83,7 +85,7 @@ unplant() {
     tree=$planted_from
     rm -f "$work/planted/$planted_file"
     [ ! -e "$tree/$planted_file" ] ||
-        cp "$tree/$planted_file" "$work/planted/$planted_file"
+        cat "$tree/$planted_file" >"$work/planted/$planted_file"
 }
 
 # clean COMMAND WHAT: passes if the command prints nothing; shows what it
