@@ -22,7 +22,7 @@ done
 
 # One run of the formatter for all files: a run for each takes a minute.
 unformatted() {
-    cp "$top_srcdir/.clang-format" "$work"
+    cp -f "$top_srcdir/.clang-format" "$work"
     (
         cd "$tree" || exit
         # shellcheck disable=SC2046

@@ -409,7 +409,7 @@ fails_with "onto itself" 2 "$malloc_trace" convert android android
 cp android keep
 fails_with "onto a recording" 1 "$malloc_trace" convert --to wl there.wl keep
 check "which stays" cmp android keep
-cp "$top_srcdir/tests/data/raw-v1" keep
+cp -f "$top_srcdir/tests/data/raw-v1" keep
 fails_with "onto a raw trace" 1 "$malloc_trace" convert --to wl there.wl keep
 check "onto what it made" "$malloc_trace" convert -q --to wl android there.wl
 [ ! -e /dev/full ] ||
