@@ -60,7 +60,7 @@ static uint64_t lock_mappings(bool lock, int flags) {
         leave_tables_out(&m);
         bytes += m.end - m.start;
         if (lock && m.start != m.end)
-            (void)tcm_call(mlock2, m.start, m.end - m.start, flags);
+            (void)tcm_syscall(SYS_mlock2, m.start, m.end - m.start, flags);
     }
     tcm_os_maps_close(&maps);
     return bytes;
@@ -80,13 +80,13 @@ static bool lock_memory(int flags) {
 #endif
     (void)lock_mappings(true, on_fault ? MLOCK_ONFAULT : 0);
     return (flags & MCL_FUTURE) == 0 ||
-           tcm_call(mlockall, flags & ~MCL_CURRENT) == 0;
+           tcm_syscall(SYS_mlockall, flags & ~MCL_CURRENT) == 0;
 }
 
 /* Weak: a static program that has the C library's own does without ours. */
 TCM_PUBLIC __attribute__((weak)) int TCM_EXPORT(mlockall)(int flags) {
     int saved = errno;
-    if (tcm_call(mlockall, flags) == 0)
+    if (tcm_syscall(SYS_mlockall, flags) == 0)
         return 0;
     if (errno != ENOMEM || (flags & MCL_CURRENT) == 0)
         return -1;
