@@ -16,10 +16,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#ifndef MLOCK_ONFAULT
-#define MLOCK_ONFAULT 1
-#endif
-
 int TCM_EXPORT(mlockall)(int flags);
 
 /* Cuts the mapping M down to what lies below START, or behind its BYTES bytes.
@@ -38,11 +34,9 @@ static void leave_tables_out(struct tcm_os_mapping *m) {
     leave_out(m, base, TCM_CLASS_MAP_BYTES);
     leave_out(m, base + TCM_CLASS_MAP_RANGE - TCM_RANGE_RECORDS,
               TCM_RANGE_RECORDS);
-#if TCM_TRACING
     if (tcm_word_map != NULL)
         leave_out(m, (uintptr_t)tcm_word_map,
                   TCM_CLASS_MAP_PAGES * sizeof(*tcm_word_map));
-#endif
 }
 
 /* Locks the process's memory with the FLAGS of mlock2; LOCK false: only counts
@@ -73,11 +67,7 @@ static bool lock_memory(int flags) {
     if (tcm_getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         lock_mappings(false, 0) > limit.rlim_cur)
         return false;
-#ifdef MCL_ONFAULT
     bool on_fault = (flags & MCL_ONFAULT) != 0;
-#else
-    bool on_fault = false;
-#endif
     (void)lock_mappings(true, on_fault ? MLOCK_ONFAULT : 0);
     return (flags & MCL_FUTURE) == 0 ||
            tcm_syscall(SYS_mlockall, flags & ~MCL_CURRENT) == 0;

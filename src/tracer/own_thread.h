@@ -16,7 +16,7 @@
  * The count is a variable of the C library for debuggers (exported since glibc
  * 2.34). Where it cannot be found, our threads are counted, and the last one
  * calls exit(0) when it returns: a moment late, and without what exit handlers
- * write.
+ * write. After a first thread with a status our threads exit in the second way.
  *
  * Why not threads unknown to the C library: they would keep rights that the
  * program gives up by setuid.

@@ -22,11 +22,10 @@ done
 
 # One run of the formatter for all files: a run for each takes a minute.
 unformatted() {
-    cp -f "$top_srcdir/.clang-format" "$work"
     (
         cd "$tree" || exit
         # shellcheck disable=SC2046
-        $formatter --style=file:"$work/.clang-format" --dry-run -Werror \
+        $formatter --style=file:"$top_srcdir/.clang-format" --dry-run -Werror \
             $(sources) 2>&1
     ) | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u
 }

@@ -55,14 +55,12 @@ int main(void) {
         return tap_done();
     }
     errno = 0;
-#ifdef MCL_ONFAULT
     bool locks = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
     tap_ok(locks && errno == 0, "memory that is there is locked: %s",
            strerror(errno));
     tap_ok(locked_kib() > 0, "the kernel says so");
     tap_ok(resident(block) < BLOCK / 2, "a fresh block gets no memory by it");
     munlockall();
-#endif
     tap_ok(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && errno == 0,
            "all memory is locked: %s", strerror(errno));
     tap_ok(locked_kib() > (long)(BLOCK >> 10), "the kernel says so");

@@ -104,14 +104,14 @@ def cuts(b, step=1):
 
 def flips(b, step=1):
     for i in range(0, len(b), step):
-        yield from flips_at(b, i)
+        yield flip(b, i)
 
 
-def flips_at(b, i):
+def flip(b, i):
     bits = (1, 0x80, 0xFF)[i % 3] if long_run else 1 << i % 8
     c = bytearray(b)
     c[i] ^= bits
-    yield "byte %d ^ %x" % (i, bits), bytes(c), None
+    return "byte %d ^ %x" % (i, bits), bytes(c), None
 
 
 P = [post, "--quiet", "--json", json_file, "IN", out]
@@ -281,13 +281,11 @@ if spool_file != "-":
     r = run([post, "--quiet", "--json", json_file, spool_file, out])
     ok(r[0] == 0, "the sample spool itself is good", r[1])
     each("postprocess: flipped byte of a spool", P,
-         ((label, c, None) for k in used[::step]
-          for label, c, _ in flips_at(spool, k)), (0, 1, 3))
+         (flip(spool, k) for k in used[::step]), (0, 1, 3))
     each("postprocess: cut spool", P,
          (("cut to %d" % k, spool[:k], (0, 1, 3)) for k in used[::step]))
     each("info: flipped byte of a spool", I,
-         ((label, c, None) for k in used[:: step * 4]
-          for label, c, _ in flips_at(spool, k)), (0, 1, 3))
+         (flip(spool, k) for k in used[:: step * 4]), (0, 1, 3))
 
 def by_thread(path):
     """Calls and sizes of each thread, in their order."""
