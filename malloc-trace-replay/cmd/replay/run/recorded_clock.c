@@ -287,9 +287,11 @@ static void straggler_locked(struct replay_clock_thread *t) {
 
 /* True if a thread of the allocator may move the clock, which stands until the
    thread has come to rest. One that reads the clock for ever sees the time of
-   the operations. */
+   the operations. A thread that slept until the lock is free would look as if
+   it had come to rest. */
 static bool poll_is_awaited(struct replay_clock_thread *t) {
-    tcm_lock(&line.lock);
+    if (!tcm_lock_try(&line.lock))
+        return false;
     bool is_awaited = t->is_awake;
     t->polled_ns += is_awaited ? READ_NS : 0;
     if (is_awaited && t->polled_ns > POLL_NS)
