@@ -144,6 +144,8 @@ static const struct {
     {"pvalloc", MTF_CALL_PVALLOC},
     {"free", MTF_CALL_FREE},
     {"cfree", MTF_CALL_CFREE},
+    {"free_sized", MTF_CALL_FREE_SIZED},
+    {"free_aligned_sized", MTF_CALL_FREE_ALIGNED_SIZED},
 #define OPERATOR(mangled, demangled, call)                                     \
     {mangled, MTF_CALL_##call}, {                                              \
         "operator " demangled, MTF_CALL_##call                                 \

@@ -9,22 +9,28 @@
  *     --PID-- posix_memalign(al ALIGNMENT, size SIZE)    then " = POINTER"
  *     --PID-- realloc(POINTER,SIZE) = POINTER
  *     --PID-- realloc(0x0,SIZE)malloc(SIZE) = POINTER
- *     --PID-- realloc(POINTER,0)free(POINTER)    then a line " = 0"
+ *     --PID-- realloc(POINTER,0)free(POINTER)    then " = 0"
+ *     --PID-- reallocarray(POINTER,NUMBER,SIZE) = POINTER    and again
  *     --PID-- free(POINTER)
  *
  * NAME is malloc or an operator, mangled; operators for aligned blocks have
- * arguments like memalign's. With --time-stamp=yes PID has a time before it.
- * Other lines are skipped.
+ * arguments like memalign's, in the other order. Since release 3.27 the numbers
+ * stand without words, posix_memalign has its first argument and deletes have
+ * all of theirs. A tool's message may be in place of the result, which then
+ * follows in a line of its own, behind "--PID--" like all of them. With
+ * --time-stamp=yes PID has a time before it. Other lines are skipped.
  *
  * valgrind runs one thread at a time, so calls are in order; their threads are
  * not told. A process is a thread of the trace and has its own addresses.
  */
 #include "formats/format_reader.h"
 
+enum result { RESULT_HERE, RESULT_FOLLOWS, RESULT_TWICE };
+
 struct state {
     struct format_processes processes;
-    /* A call whose result is in a later line of its process, if there is one:
-       its call is 0 in a realloc to 0, whose result tells nothing. */
+    /* A call of which a later line of its process has the result, perhaps once
+       more: then its call is 0. */
     struct format_event request;
     uint64_t requested_by; /* process, or 0 */
 };
@@ -62,85 +68,121 @@ static bool scan_columns(const char **p, const char *end, uint64_t *pid,
            format_scan_text(p, end, "-- ");
 }
 
-/* Takes "SIZE)", "size SIZE, al ALIGNMENT)" or "al ALIGNMENT, size SIZE)". */
-static bool scan_request(const char **p, const char *end,
+/* Takes "SIZE, ALIGNMENT)" of an operator, or "ALIGNMENT, SIZE)" of a function
+   of C, with or without words before the numbers. */
+static bool scan_aligned(const char **p, const char *end,
                          struct format_event *e) {
-    uint64_t align_bytes = 0;
-    if (format_scan_text(p, end, "size ")) {
-        if (!format_scan_u64(p, end, &e->size) ||
-            !format_scan_text(p, end, ", al ") ||
-            !format_scan_u64(p, end, &align_bytes))
-            return false;
-    } else if (format_scan_text(p, end, "al ")) {
-        if (!format_scan_u64(p, end, &align_bytes) ||
-            !format_scan_text(p, end, ", size ") ||
-            !format_scan_u64(p, end, &e->size))
-            return false;
-    } else if (!format_scan_u64(p, end, &e->size)) {
+    uint64_t first, second, place;
+    bool size_first = e->call >= MTF_CALL_NEW_ALIGNED;
+    bool has_words = size_first ? format_scan_text(p, end, "size ")
+                                : format_scan_text(p, end, "al ");
+    if (!has_words && e->call == MTF_CALL_POSIX_MEMALIGN &&
+        !(format_scan_pointer(p, end, &place) &&
+          format_scan_text(p, end, ", ")))
         return false;
-    }
-    if (mtf_call_is_aligned_alloc(e->call))
-        e->align_log2 = format_align_log2(align_bytes);
+    if (!format_scan_u64(p, end, &first) || !format_scan_text(p, end, ", ") ||
+        (has_words && !(size_first ? format_scan_text(p, end, "al ")
+                                   : format_scan_text(p, end, "size "))) ||
+        !format_scan_u64(p, end, &second))
+        return false;
+    e->size = size_first ? first : second;
+    e->align_log2 = format_align_log2(size_first ? second : first);
     return format_scan_char(p, end, ')');
 }
 
-/* Takes " = POINTER", the block of E. */
+/* Takes "NUMBER,SIZE)". */
+static bool scan_product(const char **p, const char *end, uint64_t *product) {
+    uint64_t number, size;
+    if (!format_scan_u64(p, end, &number) || !format_scan_char(p, end, ',') ||
+        !format_scan_u64(p, end, &size) || !format_scan_char(p, end, ')'))
+        return false;
+    if (!format_scan_product(number, size, product))
+        *product = UINT64_MAX;
+    return true;
+}
+
+/* Takes "POINTER)", or sizes and alignments behind the pointer, too. */
+static bool scan_free(const char **p, const char *end, struct format_event *e) {
+    uint64_t number;
+    if (!format_scan_pointer(p, end, &e->old))
+        return false;
+    while (format_scan_text(p, end, ", "))
+        if (!format_scan_u64(p, end, &number))
+            return false;
+    return format_scan_char(p, end, ')');
+}
+
+/* Takes " = POINTER", the block of E, or " = 0" where valgrind refuses. */
 static bool scan_result(const char **p, const char *end,
                         struct format_event *e) {
-    return format_scan_text(p, end, " = ") &&
+    if (!format_scan_text(p, end, " = "))
+        return false;
+    e->id = 0;
+    return (end - *p == 1 && format_scan_char(p, end, '0')) ||
            format_scan_pointer(p, end, &e->id);
 }
 
-/* Takes the end of a realloc, behind "realloc(POINTER,SIZE)". */
-static bool scan_realloc(const char **p, const char *end,
-                         struct format_event *e, bool *frees) {
+/* Takes the call within a realloc, if the line has one. */
+static bool scan_inner(const char **p, const char *end,
+                       const struct format_event *e, bool *frees) {
     uint64_t again;
     *frees = format_scan_text(p, end, "free(");
     if (*frees)
         return format_scan_pointer(p, end, &again) && again == e->old &&
                e->size == 0 && format_scan_char(p, end, ')');
-    if (e->old == 0 && format_scan_text(p, end, "malloc(") &&
-        !(format_scan_u64(p, end, &again) && again == e->size &&
-          format_scan_char(p, end, ')')))
-        return false;
-    return scan_result(p, end, e);
+    return e->old != 0 || !format_scan_text(p, end, "malloc(") ||
+           (format_scan_u64(p, end, &again) && again == e->size &&
+            format_scan_char(p, end, ')'));
 }
 
-/* Takes the arguments and the result of E->call. *FREES: a realloc to 0, whose
-   result is in a line of its own. *SPLIT: an allocation of which that is so. */
+/* Takes a message of the tool, and the rest of the line. */
+static bool scan_message(const char **p, const char *end) {
+    if (!format_scan_text(p, end, "Argument 'size' of ") &&
+        !format_scan_text(p, end, "Invalid free()") &&
+        !format_scan_text(p, end, "realloc() with size 0"))
+        return false;
+    *p = end;
+    return true;
+}
+
+/* Takes the arguments and the result of E->call. */
 static bool scan_call(const char **p, const char *end, struct format_event *e,
-                      bool *frees, bool *split) {
-    uint64_t number;
+                      enum result *result) {
+    bool scanned, frees = false;
+    *result = RESULT_HERE;
     e->kind = FORMAT_ALLOC;
     if (!format_scan_char(p, end, '('))
         return false;
     if (mtf_call_is_free(e->call)) {
         e->kind = FORMAT_FREE;
-        return format_scan_pointer(p, end, &e->old) &&
-               format_scan_char(p, end, ')');
+        return scan_free(p, end, e);
     }
     if (mtf_call_is_realloc(e->call)) {
         e->kind = FORMAT_REALLOC;
-        return format_scan_pointer(p, end, &e->old) &&
-               format_scan_char(p, end, ',') &&
-               format_scan_u64(p, end, &e->size) &&
-               format_scan_char(p, end, ')') && scan_realloc(p, end, e, frees);
-    }
-    if (e->call == MTF_CALL_CALLOC) {
-        if (!format_scan_u64(p, end, &number) ||
-            !format_scan_char(p, end, ',') ||
-            !format_scan_u64(p, end, &e->size) ||
-            !format_scan_char(p, end, ')'))
+        if (!format_scan_pointer(p, end, &e->old) ||
+            !format_scan_char(p, end, ','))
             return false;
-        if (!format_scan_product(number, e->size, &e->size))
-            e->size = UINT64_MAX;
-    } else if (!scan_request(p, end, e)) {
-        return false;
     }
-    /* valgrind 3.24 breaks the line of posix_memalign here, and prints
+    if (e->call == MTF_CALL_CALLOC || e->call == MTF_CALL_REALLOCARRAY)
+        scanned = scan_product(p, end, &e->size);
+    else if (mtf_call_is_aligned_alloc(e->call))
+        scanned = scan_aligned(p, end, e);
+    else
+        scanned =
+            format_scan_u64(p, end, &e->size) && format_scan_char(p, end, ')');
+    if (!scanned ||
+        (e->call == MTF_CALL_REALLOC && !scan_inner(p, end, e, &frees)))
+        return false;
+    /* Release 3.24 breaks the line of posix_memalign here, and prints
        no result where it refuses the alignment. */
-    *split = e->call == MTF_CALL_POSIX_MEMALIGN && *p == end;
-    return *split || scan_result(p, end, e);
+    if (frees || (e->call == MTF_CALL_POSIX_MEMALIGN && *p == end) ||
+        scan_message(p, end)) {
+        *result = RESULT_FOLLOWS;
+        return true;
+    }
+    if (e->call == MTF_CALL_REALLOCARRAY)
+        *result = RESULT_TWICE;
+    return scan_result(p, end, e);
 }
 
 /* Reads a result in a line of its own, behind "--PID--". */
@@ -163,24 +205,25 @@ static enum format_result read_result(struct state *s, uint64_t pid,
 static enum format_result read_call(struct state *s, uint64_t pid,
                                     const char *p, const char *end,
                                     struct format_event *e, const char **why) {
-    bool frees = false, split = false;
+    enum result result;
     e->call = format_scan_call(&p, end);
     if (e->call == 0 || p == end || *p != '(')
         return FORMAT_NOTHING; /* of -v */
     *why = "unreadable call, or two in one line";
     if (s->requested_by == pid)
         s->requested_by = 0;
-    if (!scan_call(&p, end, e, &frees, &split) || p != end)
+    if (!scan_call(&p, end, e, &result) || p != end)
         return FORMAT_BAD;
     e->thread = pid;
     e->flags |= FORMAT_THREADED;
-    if (frees || split) {
-        s->requested_by = pid;
-        s->request = *e;
-        if (frees)
-            s->request.call = 0;
-    }
-    return split ? FORMAT_NOTHING : FORMAT_EVENT;
+    if (result == RESULT_HERE)
+        return FORMAT_EVENT;
+    s->requested_by = pid;
+    s->request = *e;
+    if (result == RESULT_FOLLOWS)
+        return FORMAT_NOTHING;
+    s->request.call = 0;
+    return FORMAT_EVENT;
 }
 
 static enum format_result read_line(void *state, const char *p, const char *end,

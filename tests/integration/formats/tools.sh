@@ -110,6 +110,47 @@ if have valgrind && valgrind -q true >/dev/null 2>&1; then
         recorded "valgrind $options" "valgrind --trace-malloc=yes" 0 "$one_name"
     done
     mv want_all want
+
+    # A result that stands in another line than its call, and arguments that
+    # some releases print in other ways.
+    cat >lines.cc <<'END'
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+struct alignas(128) wide {
+    char bytes[256];
+    ~wide() {}
+};
+static void *volatile p;
+int main() {
+    p = reallocarray(nullptr, 200011, 1);
+    p = reallocarray(p, 200012, 1);
+    p = realloc(p, 0);
+    p = malloc(SIZE_MAX / 4);
+    p = new char[200013];
+    delete[] static_cast<char *>(p);
+    p = ::operator new(200014, std::align_val_t(64));
+    ::operator delete(p, std::align_val_t(64));
+    p = new wide[3];
+    delete[] static_cast<wide *>(p);
+}
+END
+    for name in memcheck dhat; do
+        $CXX -std=c++17 -O0 -w -o lines lines.cc 2>"$err" || break
+        valgrind --tool=$name --trace-malloc=yes --log-file=log ./lines \
+            >/dev/null 2>&1
+        fails_with "valgrind, $name: calls over two lines" 0 \
+            "$malloc_trace" convert --to text log text
+        is "valgrind, $name: all are read" "$(grep -c 'un[a-z]* [fl]' "$err")" 0
+        like "valgrind, $name: and end" "$err" 'live at the end  *0 blocks'
+        is "valgrind, $name: what failed, and an end by realloc" \
+            "$(grep -c '^malloc([0-9]*) failed' text) $(grep -c freed text)" \
+            "1 1"
+        is "valgrind, $name: aligned blocks" \
+            "$(sed -n 's/^slot.*\(, align \)/\1/p' text)" \
+            ", align 64)
+, align 128)"
+    done
 else
     skip "valgrind" "it is not installed, or does not run here"
 fi
