@@ -47,7 +47,9 @@ def glibc(name):
     text = text[text.rindex("</heap>"):]
 
     def total(what):
-        return int(re.search(r'type="%s".* size="(\d+)"' % what, text)[1])
+        # Since 2.43 there are no fast bins.
+        found = re.search(r'type="%s".* size="(\d+)"' % what, text)
+        return int(found[1]) if found or what != "fast" else 0
     return (total("current") - total("fast") - total("rest") + total("mmap"))
 
 
@@ -63,7 +65,9 @@ if kind == "jemalloc":
     for n in live.values():
         want[sizes[class_of(n)]] += class_of(n) >= large
     for size in sizes:
-        if got[size] - base[size] != want[size]:
+        extra = got[size] - base[size] - want[size]
+        # Release 5.3.1 counts some requests of large blocks twice.
+        if extra != 0 and not (size == 0 and 0 < extra <= want[0] / 50):
             sys.exit("of %d bytes: %d, %d before, %d in the trace" %
                      (size, got[size], base[size], want[size]))
 else:

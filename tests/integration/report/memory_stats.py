@@ -94,7 +94,9 @@ def glibc():
     rest = text[text.rindex("</heap>"):]
 
     def total(what):
-        return int(re.search(r'type="%s".* size="(\d+)"' % what, rest)[1])
+        # Since 2.43 there are no fast bins.
+        found = re.search(r'type="%s".* size="(\d+)"' % what, rest)
+        return int(found[1]) if found or what != "fast" else 0
     free = total("fast") + total("rest")
     used = total("current") - free + total("mmap")
     mine = end["requested_bytes"] + end["rounding_bytes"]
