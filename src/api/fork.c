@@ -179,8 +179,9 @@ static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);
     if (f == NULL) {
-#if TCM_TRACING && !TCM_QUIET_DLSYM
-        /* dlsym would allocate, and by the program's calloc if it has one. */
+#if !TCM_QUIET_DLSYM
+        /* dlsym would allocate, and by the program's calloc if it has one; and
+           both libraries give the program the same addresses. */
         f = (register_function *)tcm_libc_function("__register_atfork");
         if (f == NULL)
 #endif

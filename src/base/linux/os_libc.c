@@ -7,6 +7,7 @@
 #include "base/linux/os_syscall.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -94,8 +95,38 @@ const char *tcm_libc_error_text(int error) {
     return strerrordesc_np(error);
 }
 #else
+/* strerror may allocate and take locks. */
 const char *tcm_libc_error_text(int error) {
-    (void)error;
+    static const struct {
+        int error;
+        const char *text;
+    } texts[] = {
+        {EPERM, "Operation not permitted"},
+        {ENOENT, "No such file or directory"},
+        {EIO, "Input/output error"},
+        {EBADF, "Bad file descriptor"},
+        {EAGAIN, "Resource temporarily unavailable"},
+        {ENOMEM, "Cannot allocate memory"},
+        {EACCES, "Permission denied"},
+        {EEXIST, "File exists"},
+        {ENOTDIR, "Not a directory"},
+        {EISDIR, "Is a directory"},
+        {EINVAL, "Invalid argument"},
+        {ENFILE, "Too many open files in system"},
+        {EMFILE, "Too many open files"},
+        {ETXTBSY, "Text file busy"},
+        {EFBIG, "File too large"},
+        {ENOSPC, "No space left on device"},
+        {EROFS, "Read-only file system"},
+        {EPIPE, "Broken pipe"},
+        {ENAMETOOLONG, "File name too long"},
+        {ENOSYS, "Function not implemented"},
+        {ELOOP, "Too many levels of symbolic links"},
+        {EDQUOT, "Disk quota exceeded"},
+    };
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(texts); i++)
+        if (texts[i].error == error)
+            return texts[i].text;
     return NULL;
 }
 #endif

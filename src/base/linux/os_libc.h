@@ -39,8 +39,8 @@ void *tcm_libc_function(const char *name);
 /* Finds the functions by the loader, which may allocate and takes its locks. */
 void tcm_libc_find_by_loader(void);
 
-/* Text of errno ERROR, by a function that takes no lock. NULL: there is none
-   (the C library has no strerrordesc_np). */
+/* Text of errno ERROR, in English, without a lock or memory. NULL: there is
+   none. */
 const char *tcm_libc_error_text(int error);
 
 #endif
