@@ -371,7 +371,7 @@ static bool take_long(struct parser *p, const char *name) {
     if (t == NULL && common == 0)
         return stop(
             p, tool_usage_error("unknown option --%.*s", (int)length, name));
-    if (common != 0 || t->value == NULL) {
+    if (t == NULL || t->value == NULL) {
         if (equals != NULL)
             return stop(p, tool_usage_error("option --%.*s takes no value",
                                             (int)length, name));

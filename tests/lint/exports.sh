@@ -35,7 +35,7 @@ for name in minimal tracing; do
     is "$name: all of it is" "$(comm -23 listed exported)" ""
     is "$name: needs the C library alone" \
         "$(readelf -Wd "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -Ev '^(libc\.so|ld-linux)' | tr '\n' ' ')" ""
+        grep -Ev '^(libc|libdl|libpthread|ld-linux)[-.]' | tr '\n' ' ')" ""
     readelf -Wd "$library" | grep -Eq 'BIND_NOW|FLAGS.*NOW'
     result "$name: no lazy binding" $?
     tls=$(readelf -Wl "$library" | awk '$1 == "TLS" { print $6 }')

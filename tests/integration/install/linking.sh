@@ -61,17 +61,20 @@ for name in minimal minimal_tracing; do
     is "$name, shared, C++: runs" $? 22
     archive=$dir/libtcmalloc_$name.a
     if [ -e "$archive" ]; then
-        # The archive of the tracing library needs liblz4 of the system.
-        lz4=
+        # The archive of the tracing library needs liblz4 of the system. Before
+        # 2.34 glibc has dlsym in a library of its own.
+        libraries=-ldl
         if [ $name = minimal_tracing ] && [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
-            lz4=-llz4
+            libraries="-llz4 -ldl"
         fi
+        # shellcheck disable=SC2086
         build "$name, archive" $CC -o static a.c -I"$top_srcdir/src" \
-            "$archive" $lz4 -pthread
+            "$archive" $libraries -pthread
         timeout 60 ./static
         is "$name, archive: runs" $? 21
-        build "$name, archive, C++" $CXX -o staticxx a.cc "$archive" $lz4 \
-            -pthread
+        # shellcheck disable=SC2086
+        build "$name, archive, C++" $CXX -o staticxx a.cc "$archive" \
+            $libraries -pthread
         timeout 60 ./staticxx
         is "$name, archive, C++: runs" $? 22
     else
@@ -291,7 +294,7 @@ done
 how=-static
 if [ -e axx.o ] && linked; [ $? = 22 ] && [ -e "$dir/libtcmalloc_minimal.a" ]; then
     build "-static, no flags" $CC -static a.o -o program \
-        "$dir/libtcmalloc_minimal.a" -pthread
+        "$dir/libtcmalloc_minimal.a" -pthread -ldl
     timeout 60 ./program
     is "-static, no flags: runs" $? 21
 fi
