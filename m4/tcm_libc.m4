@@ -34,10 +34,16 @@ AC_DEFUN([TCM_LIBC], [
     [[#include <pthread.h>]])
   AS_IF([test "x$tcm_word" != x],
         [TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS '-DTCM_MUTEX_WORD=$tcm_word'"])
-  # A library of its own before glibc 2.34, and then it allocates.
-  AC_SEARCH_LIBS([dlsym], [dl])
-  AS_IF([test "x$ac_cv_search_dlsym" = "xnone required"], [tcm_define=1],
-        [tcm_define=0])
+  # A library of its own before glibc 2.34, and then it allocates. With the
+  # header: a build may have it included in every file.
+  AC_CACHE_CHECK([for the library of dlsym], [tcm_cv_lib_dlsym],
+    [tcm_cv_lib_dlsym=-ldl
+     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <dlfcn.h>]],
+       [[return dlsym((void *)0, "main") != (void *)0;]])],
+       [tcm_cv_lib_dlsym="none required"])])
+  AS_IF([test "x$tcm_cv_lib_dlsym" = x-ldl], [LIBS="-ldl $LIBS"])
+  AS_IF([test "x$tcm_cv_lib_dlsym$tcm_cv_newer_libc" = "xnone requiredyes"],
+        [tcm_define=1], [tcm_define=0])
   TCM_LIBC_CPPFLAGS="$TCM_LIBC_CPPFLAGS -DTCM_QUIET_DLSYM=$tcm_define"
   AC_SUBST([TCM_LIBC_CPPFLAGS])
   AC_SUBST([TCM_NEWER_LIBC_TEXT], [$tcm_cv_newer_libc])
