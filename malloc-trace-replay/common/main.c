@@ -275,7 +275,7 @@ static bool parse_part(const char **text, uint64_t *ns) {
 bool tool_parse_time(const char *text, uint64_t *ns) {
     *ns = 0;
     do {
-        uint64_t part;
+        uint64_t part = 0;
         if (!parse_part(&text, &part) || __builtin_add_overflow(*ns, part, ns))
             return false;
     } while (*text != '\0');
