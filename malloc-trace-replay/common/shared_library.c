@@ -90,15 +90,6 @@ void tool_preload_unlink(char link[PATH_MAX]) {
     link[0] = '\0';
 }
 
-/* --- Loaded libraries ----------------------------------------------------- */
-
-const void *tool_symbol_library(const void *address) {
-    Dl_info info;
-    if (address == NULL || dladdr(address, &info) == 0)
-        return NULL;
-    return info.dli_fbase;
-}
-
 /* --- The table of a library ----------------------------------------------- */
 
 struct table {
@@ -142,7 +133,8 @@ static bool defines(const struct table *t, uint32_t i, const char *name) {
            strcmp(t->text + s->st_name, name) == 0;
 }
 
-static bool has_by_gnu_hash(const struct table *t, const char *name) {
+static const ElfW(Sym) *
+    find_by_gnu_hash(const struct table *t, const char *name) {
     const uint32_t *h = t->gnu_hash, buckets = h[0], first = h[1];
     const uint32_t *bucket = h + 4 + h[2] * (sizeof(ElfW(Addr)) / sizeof(*h));
     const uint32_t *chain = bucket + buckets;
@@ -151,67 +143,102 @@ static bool has_by_gnu_hash(const struct table *t, const char *name) {
         hash = hash * 33 + (unsigned char)*p;
     uint32_t i = buckets == 0 ? 0 : bucket[hash % buckets];
     if (i < first)
-        return false;
+        return NULL;
     for (;; i++) {
         uint32_t link = chain[i - first];
         if ((link | 1) == (hash | 1) && defines(t, i, name))
-            return true;
+            return &t->symbol[i];
         if (link & 1)
-            return false;
+            return NULL;
     }
 }
 
-static bool has(const struct table *t, const char *name) {
+static const ElfW(Sym) * find_in(const struct table *t, const char *name) {
     if (t->symbol == NULL || t->text == NULL)
-        return false;
+        return NULL;
     if (t->gnu_hash != NULL)
-        return has_by_gnu_hash(t, name);
+        return find_by_gnu_hash(t, name);
     /* hash[1] is the number of symbols */
     for (uint32_t i = 0; t->hash != NULL && i < t->hash[1]; i++)
         if (defines(t, i, name))
-            return true;
-    return false;
+            return &t->symbol[i];
+    return NULL;
 }
 
 /* --- Finding a function --------------------------------------------------- */
 
 struct symbol_search {
-    const void *library;
     const char *name;
-    bool has;
+    const void *library; /* the only one that is searched; NULL: each */
+    unsigned skipped;    /* number of libraries that are not, from the first */
+    void *found;
+    bool is_chosen; /* it is not known yet: code of the library chooses it */
 };
 
-/* Searches the library whose lowest segment is at the start that dladdr
-   told. */
+/* Searches a library for S->name. Returns 1 to end the search. */
 static int search_library(struct dl_phdr_info *info, size_t size, void *ctx) {
     struct symbol_search *s = ctx;
     const ElfW(Phdr) *p = info->dlpi_phdr;
     const ElfW(Dyn) *dynamic = NULL;
-    bool is_library = false;
+    bool is_searched = s->library == NULL;
+    struct table t;
     (void)size;
+    if (s->skipped != 0) {
+        s->skipped--;
+        return 0;
+    }
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const void *start = (const void *)(info->dlpi_addr + p[i].p_vaddr);
         if (p[i].p_type == PT_DYNAMIC)
             dynamic = start;
         else if (p[i].p_type == PT_LOAD && start == s->library)
-            is_library = true;
+            is_searched = true;
     }
-    if (!is_library)
+    if (!is_searched || dynamic == NULL)
         return 0;
-    struct table t;
-    if (dynamic != NULL) {
-        table_find(info, dynamic, &t);
-        s->has = has(&t, s->name);
-    }
+    table_find(info, dynamic, &t);
+    const ElfW(Sym) *symbol = find_in(&t, s->name);
+    if (symbol == NULL)
+        return 0;
+    s->is_chosen = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+    if (!s->is_chosen)
+        s->found = (void *)(info->dlpi_addr + symbol->st_value);
     return 1;
 }
 
-void *tool_symbol_find(const void *library, const char *name) {
-    struct symbol_search s = {.library = library, .name = name};
-    if (library == NULL || dl_iterate_phdr(search_library, &s) == 0 || !s.has)
+/* The C library lists the program first, then libraries as the loader searches
+   them. */
+static struct symbol_search search(struct symbol_search s) {
+    (void)dl_iterate_phdr(search_library, &s);
+    return s;
+}
+
+void *tool_symbol(const char *name) {
+    struct symbol_search s = search((struct symbol_search){.name = name});
+    return s.is_chosen ? dlsym(RTLD_DEFAULT, name) : s.found;
+}
+
+void *tool_symbol_next(const char *name) {
+    return search((struct symbol_search){.name = name, .skipped = 1}).found;
+}
+
+void *tool_symbol_own(const void *library, const char *name) {
+    if (library == NULL)
         return NULL;
-    void *p = dlsym(RTLD_DEFAULT, name);
+    return search((struct symbol_search){.name = name, .library = library})
+        .found;
+}
+
+void *tool_symbol_find(const void *library, const char *name) {
+    void *p = tool_symbol(name);
     return p != NULL && tool_symbol_library(p) == library ? p : NULL;
+}
+
+const void *tool_symbol_library(const void *address) {
+    Dl_info info;
+    if (address == NULL || dladdr(address, &info) == 0)
+        return NULL;
+    return info.dli_fbase;
 }
 
 void tool_c_library(char *text, size_t size) {

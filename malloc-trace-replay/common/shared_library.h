@@ -35,16 +35,24 @@ void tool_preload_unlink(char link[PATH_MAX]);
 /* --- Loaded libraries ----------------------------------------------------- */
 
 /*
- * Why not dlsym alone: for a name that it does not find it makes a message, in
- * memory from this process's malloc, which may be the one under test. These
- * functions allocate nothing. Threads: any.
+ * Why not dlsym: it keeps its result for dlerror in memory from this process's
+ * malloc, which may be the one under test; before glibc 2.34 also of a name
+ * that it finds. These functions allocate nothing. Threads: any.
  */
 
+/* Returns the function NAME that calls of the program reach; NULL: there is
+   none. One that code of its library chooses (an IFUNC) is left to dlsym here,
+   and not found by the two functions below. */
+void *tool_symbol(const char *name);
+/* Returns the function NAME that they would reach if the program had none. */
+void *tool_symbol_next(const char *name);
+/* Returns the function NAME that LIBRARY itself defines, or NULL. LIBRARY: from
+   tool_symbol_library, or NULL. */
+void *tool_symbol_own(const void *library, const char *name);
+/* Like tool_symbol, if that function is LIBRARY's; else NULL. */
+void *tool_symbol_find(const void *library, const char *name);
 /* Returns the start of the library that ADDRESS lies in; NULL: in none. */
 const void *tool_symbol_library(const void *address);
-/* Returns the function NAME that calls of the program reach, if LIBRARY defines
-   it; else NULL. LIBRARY: from tool_symbol_library. */
-void *tool_symbol_find(const void *library, const char *name);
 /* Writes the name of the C library, with its version if it tells one:
    "glibc 2.36", "musl". */
 void tool_c_library(char *text, size_t size);

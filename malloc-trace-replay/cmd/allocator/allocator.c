@@ -53,12 +53,12 @@ struct answer {
 
 /* Stores the library that defines NAME. false: none. */
 static bool find_symbol(const char *name, Dl_info *info) {
-    void *p = dlsym(RTLD_DEFAULT, name);
+    void *p = tool_symbol(name);
     return p != NULL && dladdr(p, info) != 0;
 }
 
-/* Notes the optional functions that another library than BASE defines, or none.
-   Only after find_library: a dlsym that finds nothing allocates its message. */
+/* Notes the optional functions that another library than BASE defines, or
+   none. */
 static void find_foreign(struct answer *a, const void *base) {
     Dl_info info;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(optional); i++)
@@ -124,10 +124,8 @@ struct counters {
 /* Finds the counters of the C library and of the library at BASE; those of
    other libraries in the process do not count. */
 static void counters_find(struct counters *c, const void *base) {
-    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-    c->mallinfo = NULL;
-    if (libc != NULL)
-        FIND(c->mallinfo, dlsym(libc, "mallinfo"));
+    const void *libc = tool_symbol_library(tool_symbol("confstr"));
+    FIND(c->mallinfo, tool_symbol_own(libc, "mallinfo"));
     FIND(c->property,
          tool_symbol_find(base, "MallocExtension_GetNumericProperty"));
     FIND(c->mallctl, tool_symbol_find(base, "mallctl"));

@@ -103,7 +103,7 @@ void replay_again_under(const char *library, char **words) {
 static bool has_malloc_of(const char *library, const char **from) {
     Dl_info info;
     struct stat a, b;
-    void *p = dlsym(RTLD_DEFAULT, "malloc");
+    void *p = tool_symbol("malloc");
     if (p == NULL || dladdr(p, &info) == 0 || info.dli_fname == NULL)
         return false;
     *from = info.dli_fname;

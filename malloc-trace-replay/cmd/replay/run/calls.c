@@ -202,8 +202,7 @@ static void find_operators(void) {
 
 void replay_calls_find(struct replay_calls *c) {
     memset(&found, 0, sizeof(found));
-    void *p = dlsym(RTLD_DEFAULT, "malloc");
-    found.library = tool_symbol_library(p);
+    found.library = tool_symbol_library(tool_symbol("malloc"));
     find_c_family();
     find_operators();
     FIND(release_cache, "release_malloc_thread_cache");
@@ -223,7 +222,7 @@ void replay_calls_find(struct replay_calls *c) {
 void replay_calls_name(struct replay_calls *c) {
     char version[128];
     Dl_info info;
-    void *p = dlsym(RTLD_DEFAULT, "malloc");
+    void *p = tool_symbol("malloc");
     const char *file = "unknown";
     if (p && dladdr(p, &info) != 0 && info.dli_fname)
         file = info.dli_fname;

@@ -22,8 +22,8 @@
 #include "base/linux/os_thread.h"
 #include "base/linux/os_syscall.h"
 #include "cmd/replay/run/recorded_clock.h"
+#include "common/shared_library.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -159,24 +159,9 @@ static struct {
     long (*call)(long, ...);
 } libc;
 
-/* These functions of condition variables exist twice, and dlsym may find those
-   of the time before 2003. All other names exist once. A version that a name
-   does not have must not be asked for: the message of dlvsym is memory of the
-   allocator under test. */
-static void *find_of_cond(const char *name) {
-#if defined(__GLIBC__) && defined(__x86_64__)
-    return dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-#else
-    return dlsym(RTLD_NEXT, name);
-#endif
-}
-
-#define FIND_OF_COND(member, name)                                             \
-    tcm_store_relaxed(&libc.member, (__typeof__(libc.member))find_of_cond(name))
-
 #define FIND(member, name)                                                     \
     tcm_store_relaxed(&libc.member,                                            \
-                      (__typeof__(libc.member))dlsym(RTLD_NEXT, name))
+                      (__typeof__(libc.member))tool_symbol_next(name))
 
 /* Finds these functions. Each thread that does stores equal addresses. */
 static void find_functions(void) {
@@ -184,10 +169,10 @@ static void find_functions(void) {
     if (tcm_load_acquire(&is_done))
         return;
     FIND(create, "pthread_create");
-    FIND_OF_COND(cond_signal, "pthread_cond_signal");
-    FIND_OF_COND(cond_broadcast, "pthread_cond_broadcast");
+    FIND(cond_signal, "pthread_cond_signal");
+    FIND(cond_broadcast, "pthread_cond_broadcast");
     FIND(sem_post, "sem_post");
-    FIND_OF_COND(cond_timed, "pthread_cond_timedwait");
+    FIND(cond_timed, "pthread_cond_timedwait");
     FIND(cond_clock, "pthread_cond_clockwait");
     FIND(mutex_timed, "pthread_mutex_timedlock");
     FIND(mutex_clock, "pthread_mutex_clocklock");
