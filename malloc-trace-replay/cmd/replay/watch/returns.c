@@ -249,6 +249,15 @@ static int count_main(void *state) {
 
 /* --- The filter ----------------------------------------------------------- */
 
+#if defined(__GLIBC__) && __GLIBC__ == 2 && __GLIBC_MINOR__ < 34
+/* This glibc gives a thread's stack back at its end, also one that the replayer
+   lent, and calls this function for it. A call from here is not counted. */
+int __madvise(void *start, size_t bytes, int advice);
+int __madvise(void *start, size_t bytes, int advice) {
+    return (int)tcm_call(madvise, start, bytes, advice);
+}
+#endif
+
 /* Callback of dl_iterate_phdr, which names this program first. */
 static int trust_program(struct dl_phdr_info *info, size_t size, void *filter) {
     (void)size;
