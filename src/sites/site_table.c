@@ -264,10 +264,9 @@ static uint32_t module_at(uintptr_t address, uint32_t stamp) {
     return 0;
 }
 
-/* A static program may have the loader's variable without being the loader. */
 void mts_loader_find(void) {
     struct tcm_elf_module f;
-    if (tcm_elf_loader(&f) && !is_program(&f))
+    if (tcm_elf_loader(&f))
         mts_loader = (struct mts_code){f.start, f.end - f.start};
 }
 

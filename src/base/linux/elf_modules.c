@@ -236,10 +236,12 @@ bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
 }
 
 /* A variable of glibc's loader, also of one that was started as the program. A
-   static program may have none. */
-extern char loader_variable[] __asm__("_r_debug") __attribute__((weak));
+   static program may have none, or one without a loader's address. */
+extern struct r_debug loader_state __asm__("_r_debug") __attribute__((weak));
 
+/* The loader is searched by its first page: the variable may lie behind what
+   the kernel has mapped of the file. */
 bool tcm_elf_loader(struct tcm_elf_module *m) {
-    return loader_variable != NULL &&
-           tcm_elf_module_at((uintptr_t)loader_variable, m);
+    return &loader_state != NULL && loader_state.r_ldbase != 0 &&
+           tcm_elf_module_at(loader_state.r_ldbase, m);
 }

@@ -27,8 +27,8 @@ struct tcm_elf_module {
    that it stays loaded. false: no module; or, without _dl_find_object, there is
    no /proc, or too many modules have been seen. */
 bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
-/* Finds the module that has the loader's variables: the loader, or a static
-   program. false: there is none, because the C library is its own loader. */
+/* Finds the loader. false: there is none, as in a static program, or the C
+   library is its own loader. */
 bool tcm_elf_loader(struct tcm_elf_module *m);
 
 /* Mappings that were read at an older generation are not used. */
