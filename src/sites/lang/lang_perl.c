@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Perl 5.36 to 5.42 with threads, as Debian builds it: the statement that runs
- * (PL_curcop), and the callers of its subroutine, found in the interpreter's
- * stack of contexts.
+ * Perl 5.32 and 5.36 to 5.42 with threads, as Debian builds it: the statement
+ * that runs (PL_curcop), and the callers of its subroutine, found in the
+ * interpreter's stack of contexts.
  *
  * A thread's interpreter is the value of a pthread key; NULL in threads without
  * one. Only its own thread runs it. Perl sets PL_curcop to other code before it
@@ -44,8 +44,7 @@ static const struct mts_lang_symbol symbols[] = {
 };
 
 enum {
-    INTERPRETER_COP = 208,
-    INTERPRETER_STACK = 224,
+    INTERPRETER_STACK = 16, /* behind its statement */
     STACK_CONTEXTS = 8,
     STACK_BELOW = 16,
     STACK_TOP = 32,
@@ -78,14 +77,15 @@ enum {
 };
 struct layout {
     struct mts_lang_versions of;
-    uint32_t size;              /* of the interpreter; 0: any */
-    uint32_t parser, compiling; /* members of the interpreter */
+    uint32_t size;                   /* of the interpreter; 0: any */
+    uint32_t cop, parser, compiling; /* members of the interpreter */
 };
 static const struct layout layouts[] = {
-    {MTS_LANG_SERIES(5, 36, 0), 3768, 496, 1936},
-    {MTS_LANG_SERIES(5, 38, 0), 0, 512, 1720},
-    {MTS_LANG_SERIES(5, 40, 0), 3768, 512, 1720},
-    {MTS_LANG_SERIES(5, 42, 0), 3768, 512, 1720}};
+    {MTS_LANG_SERIES(5, 32, 0), 3792, 224, 512, 1952},
+    {MTS_LANG_SERIES(5, 36, 0), 3768, 208, 496, 1936},
+    {MTS_LANG_SERIES(5, 38, 0), 0, 208, 512, 1720},
+    {MTS_LANG_SERIES(5, 40, 0), 3768, 208, 512, 1720},
+    {MTS_LANG_SERIES(5, 42, 0), 3768, 208, 512, 1720}};
 
 /* One interpreter. */
 struct perl {
@@ -230,8 +230,9 @@ static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
     uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
     if (!has_memory(my_perl))
         return;
-    uintptr_t cop = mts_lang_load_word(my_perl + INTERPRETER_COP);
-    uintptr_t stack = mts_lang_load_word(my_perl + INTERPRETER_STACK);
+    uintptr_t at = my_perl + perl->layout->cop;
+    uintptr_t cop = mts_lang_load_word(at);
+    uintptr_t stack = mts_lang_load_word(at + INTERPRETER_STACK);
     if (TCM_UNLIKELY(cop - my_perl < perl->size) &&
         cop != my_perl + perl->layout->compiling) {
         mts_lang_judge(it, MTS_LANG_REFUSED);

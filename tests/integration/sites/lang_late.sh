@@ -198,7 +198,11 @@ linked() { # WHICH PERL RUBY OPTION...: whether there are lines of these
 }
 perl=-l:$perl_so ruby=-l:$ruby_so
 linked "perl linked" 1 0 -DPERL "$perl"
-linked "ruby linked" 0 1 -DRUBY "$ruby"
+case $ruby_so in
+*3.[1-4]) linked_ruby=1 ;;
+*) linked_ruby=0 ;;
+esac
+linked "ruby linked" 0 $linked_ruby -DRUBY "$ruby"
 linked "all linked" 1 $ruby_lines -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
     "-l:$python_so"
 
