@@ -15,7 +15,6 @@
  * fork_handlers late FILE    makes FILE when it has forked while a thread whose
  *                            destructors run waits for a reader of the trace
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,6 +26,9 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Not in every C library. A look-up that fails would allocate. */
+pid_t _Fork(void) __attribute__((weak));
 
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give)(void *) = free;
@@ -181,11 +183,8 @@ static long by_fork(void) {
     return fork();
 }
 
-/* Not in every C library. */
 static long by_Fork(void) {
-    pid_t (*make)(void);
-    *(void **)&make = dlsym(RTLD_DEFAULT, "_Fork");
-    return make != NULL ? make() : fork();
+    return _Fork == NULL ? fork() : _Fork();
 }
 
 static long by_clone(void) {

@@ -139,13 +139,20 @@ for kind in handlers handlers_m; do
     runs "$kind: recorded with its children" env LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="$kind.%p.$suffix" "./app_$kind"
     [ -x "$postprocess" ] || continue
-    whole=0
-    # A child that ends by _exit leaves a spool.
+    whole=0 lost=0
+    # A child that ends by _exit leaves a spool. Without __libc_single_threaded
+    # the program loses events of the thread that was made before set-up.
     for file in $(ls | sed -n "s/^\($kind\.[0-9]*\.$suffix\).*/\1/p" |
         sort -u); do
-        "$postprocess" -q "$file" p >/dev/null 2>err && whole=$((whole + 1))
+        if "$postprocess" -q "$file" p >/dev/null 2>err; then
+            whole=$((whole + 1))
+        elif ! libc_has __libc_single_threaded &&
+            grep -q 'events were dropped while recording' err; then
+            lost=1
+        fi
     done
-    is "$kind: the program's trace and its children's are whole" $whole 11
+    is "$kind: the program's trace and its children's are whole" \
+        $((whole + lost)) 11
 done
 
 # A numerical library stops its threads before a fork and makes them anew.
