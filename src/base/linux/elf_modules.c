@@ -99,12 +99,19 @@ static uint32_t places_end(void) {
     return n < PLACES_MAX ? n : PLACES_MAX;
 }
 
-/* The newest place that ADDRESS lies in and that was seen at GENERATION. */
+/* True if a place that was last seen at SEEN was there at GENERATION. Another
+   thread may have seen it later: code that runs there stays loaded. */
+static bool is_recent(uint32_t seen, uint32_t generation) {
+    return (int32_t)(seen - generation) >= 0;
+}
+
+/* The newest place that ADDRESS lies in and that was seen at GENERATION, or
+   since. */
 static struct place *find_place(uintptr_t address, uint32_t generation) {
     for (uint32_t i = places_end(); i-- > 0;) {
         struct place *p = &places[i];
         if (address < tcm_load_acquire(&p->end) && address >= p->start &&
-            tcm_load_relaxed(&p->generation) == generation)
+            is_recent(tcm_load_relaxed(&p->generation), generation))
             return p;
     }
     return NULL;
@@ -123,7 +130,10 @@ static void see_place(const struct tcm_os_mapping *m, bool is_module,
                       uint32_t generation) {
     for (uint32_t i = places_end(); i-- > 0;)
         if (is_same(&places[i], m, is_module)) {
-            tcm_store_relaxed(&places[i].generation, generation);
+            uint32_t *at = &places[i].generation, seen = tcm_load_relaxed(at);
+            while (!is_recent(seen, generation) &&
+                   !tcm_cas_acq_rel(at, &seen, generation))
+                ;
             return;
         }
     char *name = is_module ? keep_name(m->path) : NULL;
