@@ -166,19 +166,20 @@ record decay.lz4 ./decay >rows
 if [ -z "$(LD_PRELOAD=$jemalloc true 2>&1)" ]; then
     for threads in true false; do
         conf=background_thread:$threads,dirty_decay_ms:1000,muzzy_decay_ms:0
-        LD_PRELOAD=$jemalloc MALLOC_CONF=$conf "$replay" --clock=recorded \
-            --timeline tl.csv --timeline-step=10ms --json j decay.lz4 \
-            >"$out" 2>"$err"
-        is "jemalloc, threads $threads: exit status" $? 0
-        at_least "jemalloc, threads $threads: recorded time has the rest at the end" \
-            "$(recorded_ms)" 2400
-        # Where processors are busy the program may be late.
+        # Where processors are busy either may be late.
         for try in 1 2 3 4 5 6 7 8; do
+            LD_PRELOAD=$jemalloc MALLOC_CONF=$conf "$replay" \
+                --clock=recorded --timeline tl.csv --timeline-step=10ms \
+                --json j decay.lz4 >"$out" 2>"$err"
+            status=$?
             LD_PRELOAD=$jemalloc MALLOC_CONF=$conf ./decay >decay.own
             shape=$(compares tl.csv decay.own "$(json j start_rss_bytes)")
             note "run $try: moments, and those that differ: $shape"
             [ "${shape#* }" -gt 4 ] || break
         done
+        is "jemalloc, threads $threads: exit status" $status 0
+        at_least "jemalloc, threads $threads: recorded time has the rest at the end" \
+            "$(recorded_ms)" 2400
         at_least "jemalloc, threads $threads: moments" "${shape% *}" 20
         at_least "jemalloc, threads $threads: memory as in the program" 4 \
             "${shape#* }"
