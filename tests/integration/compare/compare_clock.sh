@@ -188,7 +188,7 @@ like "is named" "$err" "gone cannot be counted: there is no library"
 "$python" - counts <<'PYTHON'
 import json, sys
 d = json.load(open(sys.argv[1]))
-for name, share in ("nearly", 0.93), ("less", 0.7):
+for name, share in ("nearly", 0.93), ("less", 0.85):
     spread = dict(d["spreads"]["decays.avg_rss_bytes"])
     changed = {"least": spread["least"] * share, "most": spread["most"] * share}
     json.dump(dict(d, spreads=dict(d["spreads"], **{
