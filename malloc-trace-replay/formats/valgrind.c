@@ -216,14 +216,13 @@ static enum format_result read_call(struct state *s, uint64_t pid,
         return FORMAT_BAD;
     e->thread = pid;
     e->flags |= FORMAT_THREADED;
-    if (result == RESULT_HERE)
-        return FORMAT_EVENT;
-    s->requested_by = pid;
-    s->request = *e;
-    if (result == RESULT_FOLLOWS)
-        return FORMAT_NOTHING;
-    s->request.call = 0;
-    return FORMAT_EVENT;
+    if (result != RESULT_HERE) {
+        s->requested_by = pid;
+        s->request = *e;
+        if (result == RESULT_TWICE)
+            s->request.call = 0;
+    }
+    return result == RESULT_FOLLOWS ? FORMAT_NOTHING : FORMAT_EVENT;
 }
 
 static enum format_result read_line(void *state, const char *p, const char *end,

@@ -73,6 +73,12 @@ esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Since release 3.17 valgrind writes frames as tests read them.
+has_valgrind_frames() {
+    valgrind --version 2>/dev/null |
+        grep -Eq '^valgrind-3\.(1[7-9]|[2-9][0-9])'
+}
+
 # unpacks PROGRAM: the tools were built with the library that reads its files.
 unpacks() {
     case $1 in

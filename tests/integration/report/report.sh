@@ -158,9 +158,8 @@ else
     skip "stripped programs" "no objcopy, or built without elfutils"
 fi
 
-# Frames that valgrind sees, and writes in this way since release 3.17.
-if [ "$names" = yes ] &&
-    valgrind --version 2>/dev/null | grep -Eq '^valgrind-3\.(1[7-9]|[2-9][0-9])'; then
+# Frames that valgrind sees.
+if [ "$names" = yes ] && has_valgrind_frames; then
     no_frees='--run-libc-freeres=no --run-cxx-freeres=no'
     dhat() { # WHAT COMMAND...
         dhat_name=$1

@@ -51,8 +51,7 @@ print(samples, got["bytes"], want["bytes"])
 assert d["estimated"] and samples > 100
 assert abs(got["bytes"] - want["bytes"]) < 0.1 * want["bytes"]'
 
-[ "${TCM_HAVE_LIBDW:-no}" = yes ] &&
-    valgrind --version 2>/dev/null | grep -Eq '^valgrind-3\.(1[7-9]|[2-9][0-9])' || {
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] && has_valgrind_frames || {
     skip "as valgrind" "no valgrind 3.17, or built without elfutils"
     tap_end
 }
