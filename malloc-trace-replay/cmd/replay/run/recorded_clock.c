@@ -473,15 +473,19 @@ static char thread_state(uint32_t tid) {
     return end != NULL && end[1] == ' ' ? end[2] : 0;
 }
 
-/* True if a call of thread TID, which sleeps, is held for
-   replay_clock_count_calls. */
-static bool thread_is_held(uint32_t tid) {
+/* True if thread TID, which slept when its state was read, is at work: the
+   kernel holds its call for memory for replay_clock_count_calls, or has let it
+   go on since. */
+static bool is_held_or_runs(uint32_t tid) {
     static const long number[] = {SYS_madvise, SYS_munmap,   SYS_mmap,
                                   SYS_mremap,  SYS_mprotect, SYS_brk};
+    static const char runs[] = "running";
     char text[256], *end;
     if (!tcm_load_relaxed(&line.is_counting) ||
         !thread_file(tid, "syscall", text, sizeof(text)))
         return false;
+    if (strncmp(text, runs, sizeof(runs) - 1) == 0)
+        return true;
     long of = strtol(text, &end, 10);
     for (size_t i = 0; end != text && i < TCM_ARRAY_SIZE(number); i++)
         if (of == number[i])
@@ -499,7 +503,7 @@ static size_t look_at_awake(bool is_late) {
         if (!t->is_awake)
             continue;
         char state = t->tid == 0 ? 'R' : thread_state(t->tid);
-        bool asleep = state == 'S' && !t->is_due && !thread_is_held(t->tid);
+        bool asleep = state == 'S' && !t->is_due && !is_held_or_runs(t->tid);
         if (state == 0) {
             thread_gone_locked(t);
             continue;
@@ -576,7 +580,7 @@ void replay_clock_settle(void) {
             thread_gone_locked(t);
             continue;
         }
-        bool runs = state != 'S' || thread_is_held(t->tid);
+        bool runs = state != 'S' || is_held_or_runs(t->tid);
         if (!runs)
             thread_slept_locked(t);
         t->is_awake = runs && !t->is_given_up;
