@@ -2,13 +2,13 @@
 #include "common/shared_library.h"
 
 #include "base/check.h"
+#include "base/linux/elf_symbols.h"
 #include "common/allocators.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/temp_folder.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
@@ -90,81 +90,6 @@ void tool_preload_unlink(char link[PATH_MAX]) {
     link[0] = '\0';
 }
 
-/* --- The table of a library ----------------------------------------------- */
-
-struct table {
-    const ElfW(Sym) * symbol;
-    const ElfW(Half) * version; /* NULL: no symbol has a version */
-    const char *text;
-    const uint32_t *gnu_hash, *hash; /* either or both may be NULL */
-};
-
-/* Address of VALUE in the dynamic section: the loader has added the library's
-   base to most values, not to all. */
-static const void *dynamic_address(const struct dl_phdr_info *info,
-                                   ElfW(Addr) value) {
-    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr
-                                                  : value);
-}
-
-static void table_find(const struct dl_phdr_info *info, const ElfW(Dyn) * d,
-                       struct table *t) {
-    memset(t, 0, sizeof(*t));
-    for (; d->d_tag != DT_NULL; d++) {
-        const void *p = dynamic_address(info, d->d_un.d_ptr);
-        if (d->d_tag == DT_SYMTAB)
-            t->symbol = p;
-        else if (d->d_tag == DT_STRTAB)
-            t->text = p;
-        else if (d->d_tag == DT_VERSYM)
-            t->version = p;
-        else if (d->d_tag == DT_GNU_HASH)
-            t->gnu_hash = p;
-        else if (d->d_tag == DT_HASH)
-            t->hash = p;
-    }
-}
-
-/* Tells whether symbol I defines NAME in its default version. */
-static bool defines(const struct table *t, uint32_t i, const char *name) {
-    const ElfW(Sym) *s = &t->symbol[i];
-    return s->st_shndx != SHN_UNDEF && s->st_value != 0 &&
-           (t->version == NULL || (t->version[i] & 0x8000) == 0) &&
-           strcmp(t->text + s->st_name, name) == 0;
-}
-
-static const ElfW(Sym) *
-    find_by_gnu_hash(const struct table *t, const char *name) {
-    const uint32_t *h = t->gnu_hash, buckets = h[0], first = h[1];
-    const uint32_t *bucket = h + 4 + h[2] * (sizeof(ElfW(Addr)) / sizeof(*h));
-    const uint32_t *chain = bucket + buckets;
-    uint32_t hash = 5381;
-    for (const char *p = name; *p != '\0'; p++)
-        hash = hash * 33 + (unsigned char)*p;
-    uint32_t i = buckets == 0 ? 0 : bucket[hash % buckets];
-    if (i < first)
-        return NULL;
-    for (;; i++) {
-        uint32_t link = chain[i - first];
-        if ((link | 1) == (hash | 1) && defines(t, i, name))
-            return &t->symbol[i];
-        if (link & 1)
-            return NULL;
-    }
-}
-
-static const ElfW(Sym) * find_in(const struct table *t, const char *name) {
-    if (t->symbol == NULL || t->text == NULL)
-        return NULL;
-    if (t->gnu_hash != NULL)
-        return find_by_gnu_hash(t, name);
-    /* hash[1] is the number of symbols */
-    for (uint32_t i = 0; t->hash != NULL && i < t->hash[1]; i++)
-        if (defines(t, i, name))
-            return &t->symbol[i];
-    return NULL;
-}
-
 /* --- Finding a function --------------------------------------------------- */
 
 struct symbol_search {
@@ -179,25 +104,21 @@ struct symbol_search {
 static int search_library(struct dl_phdr_info *info, size_t size, void *ctx) {
     struct symbol_search *s = ctx;
     const ElfW(Phdr) *p = info->dlpi_phdr;
-    const ElfW(Dyn) *dynamic = NULL;
     bool is_searched = s->library == NULL;
-    struct table t;
+    struct tcm_elf_symbols symbols;
     (void)size;
     if (s->skipped != 0) {
         s->skipped--;
         return 0;
     }
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const void *start = (const void *)(info->dlpi_addr + p[i].p_vaddr);
-        if (p[i].p_type == PT_DYNAMIC)
-            dynamic = start;
-        else if (p[i].p_type == PT_LOAD && start == s->library)
-            is_searched = true;
-    }
-    if (!is_searched || dynamic == NULL)
+    for (unsigned i = 0; i < info->dlpi_phnum && !is_searched; i++)
+        is_searched =
+            p[i].p_type == PT_LOAD &&
+            (const void *)(info->dlpi_addr + p[i].p_vaddr) == s->library;
+    if (!is_searched ||
+        !tcm_elf_symbols(&symbols, info->dlpi_addr, p, info->dlpi_phnum))
         return 0;
-    table_find(info, dynamic, &t);
-    const ElfW(Sym) *symbol = find_in(&t, s->name);
+    const ElfW(Sym) *symbol = tcm_elf_find(&symbols, s->name);
     if (symbol == NULL)
         return 0;
     s->is_chosen = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;

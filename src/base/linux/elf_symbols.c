@@ -27,6 +27,8 @@ bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
         uintptr_t at = address(bias, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB)
             s->symbols = (const ElfW(Sym) *)at;
+        else if (d->d_tag == DT_VERSYM)
+            s->versions = (const ElfW(Half) *)at;
         else if (d->d_tag == DT_STRTAB)
             s->names = (const char *)at;
         else if (d->d_tag == DT_GNU_HASH)
@@ -42,9 +44,14 @@ bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
            (s->hash != NULL || s->old_hash != NULL);
 }
 
+/* Bit of a version that is not the default one of its symbol. */
+#define HIDDEN 0x8000
+
 static bool is_definition(const struct tcm_elf_symbols *s,
                           const ElfW(Sym) * symbol, const char *name) {
     return symbol->st_shndx != SHN_UNDEF &&
+           (s->versions == NULL ||
+            (s->versions[symbol - s->symbols] & HIDDEN) == 0) &&
            strcmp(s->names + symbol->st_name, name) == 0;
 }
 

@@ -15,6 +15,7 @@
 struct tcm_elf_symbols {
     uintptr_t bias;
     const ElfW(Sym) * symbols;
+    const ElfW(Half) * versions; /* of each symbol, or NULL */
     const char *names;
     const uint32_t *hash;     /* DT_GNU_HASH, or NULL */
     const uint32_t *old_hash; /* DT_HASH, or NULL */
@@ -28,7 +29,7 @@ bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
 /* Symbols of the module at BIAS whose dynamic section is at D. */
 bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
                         const ElfW(Dyn) * d);
-/* Definition of NAME; NULL: there is none. */
+/* Definition of NAME in its default version; NULL: there is none. */
 const ElfW(Sym) *
     tcm_elf_find(const struct tcm_elf_symbols *s, const char *name);
 /* Argument that the module passes to __tls_get_addr for SYMBOL; 0: none. */
