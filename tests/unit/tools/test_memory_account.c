@@ -3,8 +3,10 @@
  * The account of resident pages against one that looks at each byte: random
  * layouts of blocks and pages, with gaps of all lengths, large blocks, blocks
  * of no bytes, pages that are not resident, and pages where a block lay once.
+ * The walk over resident pages, of which each is to come once.
  */
 #include "cmd/replay/watch/memory_account.h"
+#include "cmd/replay/watch/memory_pages.h"
 #include "tests/lib/prng.h"
 #include "tests/lib/rounds.h"
 #include "tests/lib/tap.h"
@@ -12,6 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAGE = 4096, PAGES = 1400, BYTES = PAGES * PAGE, SITES = 5 };
 /* The layout begins and ends within a cell, and lies in two leaves of the
@@ -363,6 +367,53 @@ static void test_residency(void) {
     history_free(&h);
 }
 
+/* --- Pages of the process ------------------------------------------------- */
+
+struct seen_pages {
+    uint64_t start, end, before, pages;
+    bool ascending;
+};
+
+static void see_run(void *ctx, uint64_t start, uint64_t end, bool is_huge) {
+    struct seen_pages *s = ctx;
+    (void)is_huge;
+    s->ascending &= start >= s->before && end > start;
+    s->before = end;
+    if (start >= s->start && end <= s->end)
+        s->pages += (end - start) / (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A range with RUNS resident pages, one beside one that is not. */
+static void test_walk(enum memory_residency how, unsigned runs) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 2 * runs * page;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || madvise(p, bytes, MADV_NOHUGEPAGE) != 0)
+        tap_bail("no memory");
+    for (size_t i = 0; i < runs; i++)
+        p[2 * i * page] = 1;
+    struct seen_pages s = {
+        .start = (uintptr_t)p, .end = (uintptr_t)p + bytes, .ascending = true};
+    struct memory_pages walk = {.run = see_run, .ctx = &s};
+    memory_pages_open(&walk, how);
+    if (walk.how == how) {
+        bool good = memory_pages_walk(&walk);
+        tap_ok(good && s.ascending, "%u runs, by %s: each once, in order", runs,
+               memory_residency_name[how]);
+        tap_is_u64(s.pages, runs, "all of them");
+    }
+    memory_pages_close(&walk);
+    munmap(p, bytes);
+}
+
+static void test_walks(void) {
+    /* The kernel has a buffer of 512 runs, the walk one of 1024. */
+    static const unsigned runs[] = {1, 511, 512, 513, 700, 1024, 1025, 1700};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(runs); i++)
+        for (unsigned how = 0; how < MEMORY_NOT_KNOWN; how++)
+            test_walk((enum memory_residency)how, runs[i]);
+}
+
 static void test_classes(void) {
     tap_ok(memory_size_class(65536) == 65536 &&
                memory_size_class(65537) == 131072,
@@ -377,6 +428,7 @@ int main(void) {
     test_layouts();
     test_rows();
     test_residency();
+    test_walks();
     test_classes();
     return tap_done();
 }

@@ -38,6 +38,9 @@ struct scan_request {
    kernel does not tell. */
 typedef void run_taker(void *ctx, uint64_t start, uint64_t end, bool is_huge);
 
+/* Goes on behind the last run, not at walk_end alone: where Linux fills its
+   buffer of 512 runs and then comes to the end, walk_end stays at the place
+   where the buffer was full. */
 static bool walk_scan(int pagemap, uint64_t start, uint64_t end, run_taker *run,
                       void *ctx) {
     static struct scan_region region[1024];
@@ -57,6 +60,8 @@ static bool walk_scan(int pagemap, uint64_t start, uint64_t end, run_taker *run,
             run(ctx, region[i].start, region[i].end,
                 (region[i].categories & SCAN_HUGE) != 0);
         start = r.walk_end;
+        if (n > 0)
+            start = tcm_max_u64(start, region[n - 1].end);
     }
     return true;
 }
