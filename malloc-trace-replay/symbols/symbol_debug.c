@@ -13,6 +13,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,10 +46,29 @@ struct unit {
     size_t scopes, changes, scope_room, change_room;
 };
 
+/* Names of a function that has no linker's name, as symbol_frame has them. */
+struct local_name {
+    char *text; /* NULL: the plain name */
+    const char *within;
+};
+
+/* Children of a scope that may be functions or have some inside, in the order
+   of the file. */
+struct children {
+    Dwarf_Die *die;
+    size_t count, room;
+};
+
 struct symbol_debug {
     struct unit *unit;
     struct range *range; /* units by address: scope is the unit plus 1 */
     size_t units, ranges, unit_room, range_room;
+    struct tool_map locals; /* key: address of the DIE; value: name plus 1 */
+    struct local_name *local;
+    size_t local_count, local_room;
+    struct tool_map parents; /* key: address of the DIE; value: list plus 1 */
+    struct children *list;
+    size_t lists, list_room;
 };
 
 /* --- Ranges --------------------------------------------------------------- */
@@ -225,6 +245,14 @@ void symbol_debug_free(struct symbol_debug *x) {
         free(x->unit[i].scope);
         free(x->unit[i].change);
     }
+    for (size_t i = 0; i < x->local_count; i++)
+        free(x->local[i].text);
+    for (size_t i = 0; i < x->lists; i++)
+        free(x->list[i].die);
+    tool_map_fini(&x->locals);
+    tool_map_fini(&x->parents);
+    free(x->local);
+    free(x->list);
     free(x->unit);
     free(x->range);
     free(x);
@@ -259,20 +287,233 @@ static uint32_t scope_at(const struct unit *u, Dwarf_Addr address) {
     return low == 0 ? 0 : u->change[low - 1].scope;
 }
 
-/* The linker's name for C++ and Rust, since it has classes and arguments; the
-   plain name for other languages. */
-static const char *function_name(Dwarf_Die *die) {
+/* The linker's name of C++ and Rust, since it has classes and arguments; NULL:
+   DIE has none. */
+static const char *linker_name(Dwarf_Die *die) {
     Dwarf_Attribute a;
     const char *text = NULL;
     if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) != NULL ||
         dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a) != NULL)
         text = dwarf_formstring(&a);
-    if (text != NULL && strncmp(text, "_Z", 2) != 0 &&
-        strncmp(text, "_R", 2) != 0)
-        text = NULL;
-    if (text == NULL && dwarf_attr_integrate(die, DW_AT_name, &a) != NULL)
-        text = dwarf_formstring(&a);
-    return text;
+    return text != NULL &&
+                   (strncmp(text, "_Z", 2) == 0 || strncmp(text, "_R", 2) == 0)
+               ? text
+               : NULL;
+}
+
+static const char *plain_name(Dwarf_Die *die) {
+    Dwarf_Attribute a;
+    return dwarf_attr_integrate(die, DW_AT_name, &a) != NULL
+               ? dwarf_formstring(&a)
+               : NULL;
+}
+
+/* --- Local functions of C++ ----------------------------------------------- */
+
+/*
+ * gcc writes no linker's name for a function that only its unit can call: a
+ * lambda, a function of a local class or of an unnamed namespace. Its plain
+ * name may be that of many, as "operator()" is, so the scopes that it is
+ * declared in are put before it.
+ */
+
+static bool is_cxx(Dwarf_Die *unit) {
+    switch (dwarf_srclang(unit)) {
+    case DW_LANG_C_plus_plus:
+    case 0x19: /* C++03, C++11, C++14, C++17, C++20 */
+    case 0x1a:
+    case 0x21:
+    case 0x2a:
+    case 0x2b:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The declaration of DIE: what it is an instance of, in its class. */
+static Dwarf_Die declaration_of(Dwarf_Die *die) {
+    static const unsigned names[] = {DW_AT_abstract_origin,
+                                     DW_AT_specification};
+    Dwarf_Die found = *die, other;
+    Dwarf_Attribute a;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(names); i++)
+        if (dwarf_attr(&found, names[i], &a) != NULL &&
+            dwarf_formref_die(&a, &other) != NULL)
+            found = other;
+    return found;
+}
+
+static bool list_children(struct children *c, Dwarf_Die *parent) {
+    Dwarf_Die die;
+    if (dwarf_child(parent, &die) != 0)
+        return true;
+    do {
+        int tag = dwarf_tag(&die);
+        if (tag != DW_TAG_subprogram && !may_hold_functions(tag))
+            continue;
+        if (!tool_array_reserve(&c->die, &c->room, c->count + 1,
+                                sizeof(*c->die)))
+            return false;
+        c->die[c->count++] = die;
+    } while (dwarf_siblingof(&die, &die) == 0);
+    return true;
+}
+
+/* NULL: out of memory. */
+static const struct children *children_of(struct symbol_debug *x,
+                                          Dwarf_Die *parent) {
+    struct tool_map_entry *e =
+        tool_map_get(&x->parents, (uintptr_t)parent->addr);
+    if (e == NULL || !tool_array_reserve(&x->list, &x->list_room, x->lists + 1,
+                                         sizeof(*x->list)))
+        return NULL;
+    if (e->value == 0) {
+        x->list[x->lists] = (struct children){0};
+        e->value = ++x->lists;
+        if (!list_children(&x->list[e->value - 1], parent))
+            return NULL;
+    }
+    return &x->list[e->value - 1];
+}
+
+/* Sets *DIE to its child that is the DIE at OFFSET or may have it inside. */
+static bool step_towards(struct symbol_debug *x, Dwarf_Die *die,
+                         Dwarf_Off offset) {
+    const struct children *c = children_of(x, die);
+    size_t low = 0, high = c == NULL ? 0 : c->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (dwarf_dieoffset(&c->die[middle]) <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return false;
+    *die = c->die[low - 1];
+    return true;
+}
+
+static bool add_text(char **text, const char *separator, const char *more) {
+    size_t had = *text == NULL ? 0 : strlen(*text);
+    size_t room = had + strlen(separator) + strlen(more) + 1;
+    char *longer = realloc(*text, room);
+    if (longer == NULL)
+        return false;
+    snprintf(longer + had, room - had, "%s%s", had == 0 ? "" : separator, more);
+    *text = longer;
+    return true;
+}
+
+/* The name of a scope that is no function, in which NAME is declared; NULL: it
+   does not belong to names. */
+static const char *scope_name(Dwarf_Die *scope, const char *name) {
+    const char *own = plain_name(scope);
+    switch (dwarf_tag(scope)) {
+    case DW_TAG_namespace:
+        return own != NULL ? own : "(anonymous namespace)";
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+        return own != NULL                            ? own
+               : strncmp(name, "operator()", 10) == 0 ? "{lambda}"
+                                                      : "{unnamed}";
+    default:
+        return NULL;
+    }
+}
+
+/* The arguments, as far as a name needs some to look like one of C++. */
+static const char *arguments_of(Dwarf_Die *function) {
+    Dwarf_Attribute a;
+    Dwarf_Die die;
+    for (int rc = dwarf_child(function, &die); rc == 0;
+         rc = dwarf_siblingof(&die, &die))
+        if (dwarf_tag(&die) == DW_TAG_formal_parameter &&
+            dwarf_attr(&die, DW_AT_artificial, &a) == NULL)
+            return "(...)";
+    return "()";
+}
+
+/* Adds to TEXT the scopes of FUNCTION, called NAME, that are no functions, from
+   the function on that it is local to, which becomes *AROUND; its addr is NULL:
+   there is none. Of scopes that are not found there are none. False: out of
+   memory. */
+static bool add_scope_names(struct symbol_debug *x, char **text,
+                            Dwarf_Die *function, const char *name,
+                            Dwarf_Die *around) {
+    Dwarf_Die at;
+    Dwarf_Off offset = dwarf_dieoffset(function);
+    around->addr = NULL;
+    if (dwarf_diecu(function, &at, NULL, NULL) == NULL || !is_cxx(&at))
+        return true;
+    while (step_towards(x, &at, offset) && dwarf_dieoffset(&at) != offset) {
+        const char *scope = scope_name(&at, name);
+        if (scope != NULL && !add_text(text, "::", scope))
+            return false;
+        if (dwarf_tag(&at) == DW_TAG_subprogram) {
+            *around = at;
+            free(*text);
+            *text = NULL;
+        }
+    }
+    if (dwarf_dieoffset(&at) == offset)
+        return true;
+    free(*text);
+    *text = NULL;
+    around->addr = NULL;
+    return true;
+}
+
+/* Names FUNCTION, which has no linker's name. False: out of memory. */
+static bool make_local_name(struct symbol_debug *x, struct local_name *n,
+                            Dwarf_Die *function, unsigned depth) {
+    Dwarf_Die die = declaration_of(function), around;
+    const char *name = plain_name(&die);
+    char *scopes = NULL;
+    if (name == NULL || depth == NESTING_MAX)
+        return true;
+    bool good = add_scope_names(x, &scopes, &die, name, &around);
+    if (good && around.addr != NULL) {
+        n->within = linker_name(&around);
+        good = n->within != NULL || make_local_name(x, n, &around, depth + 1);
+    }
+    bool is_local = scopes != NULL || n->text != NULL;
+    good = good && (scopes == NULL || add_text(&n->text, "::", scopes)) &&
+           add_text(&n->text, "::", name);
+    free(scopes);
+    return good &&
+           (!is_local || n->within != NULL || strchr(n->text, '(') != NULL ||
+            add_text(&n->text, "", arguments_of(&die)));
+}
+
+/* Fills in the name of the function DIE. */
+static void find_name(struct symbol_debug *x, Dwarf_Die *die,
+                      struct symbol_frame *frame) {
+    frame->function = linker_name(die);
+    if (frame->function != NULL)
+        return;
+    frame->function = frame->plain = plain_name(die);
+    Dwarf_Die key = declaration_of(die);
+    struct tool_map_entry *e = tool_map_get(&x->locals, (uintptr_t)key.addr);
+    if (e == NULL || !tool_array_reserve(&x->local, &x->local_room,
+                                         x->local_count + 1, sizeof(*x->local)))
+        return;
+    if (e->value == 0) {
+        struct local_name *n = &x->local[x->local_count];
+        *n = (struct local_name){0};
+        if (!make_local_name(x, n, die, 0)) {
+            free(n->text);
+            *n = (struct local_name){0};
+        }
+        e->value = ++x->local_count;
+    }
+    const struct local_name *n = &x->local[e->value - 1];
+    if (n->text != NULL) {
+        frame->function = n->text;
+        frame->within = n->within;
+    }
 }
 
 static Dwarf_Word number_of(Dwarf_Die *die, unsigned name) {
@@ -322,7 +563,7 @@ unsigned symbol_debug_find(struct symbol_debug *x, uint64_t address,
         return frame[0].line != 0;
     while (at != 0 && count < SYMBOL_DEPTH) {
         struct scope *s = &u->scope[at - 1];
-        frame[count++].function = function_name(&s->die);
+        find_name(x, &s->die, &frame[count++]);
         if (dwarf_tag(&s->die) != DW_TAG_inlined_subroutine)
             break;
         at = s->around;

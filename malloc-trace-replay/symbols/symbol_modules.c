@@ -241,6 +241,15 @@ bool symbol_modules_are_read(void) {
     return true;
 }
 
+/* True if NAME, of a symbol, is that of a C++ function called PLAIN in DWARF.
+   Operators have codes in it. */
+static bool is_linker_name_of(const char *name, const char *plain) {
+    size_t n = strcspn(plain, "<");
+    return strncmp(name, "_Z", 2) == 0 &&
+           (strncmp(plain, "operator", 8) == 0 ||
+            memmem(name, strlen(name), plain, n) != NULL);
+}
+
 unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
                              uint64_t offset,
                              struct symbol_frame frame[SYMBOL_DEPTH]) {
@@ -258,17 +267,16 @@ unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
         load_names(o);
     if (o->debug != NULL)
         count = symbol_debug_find(o->debug, offset + bias - o->bias, frame);
-    const char *known = count == 0 ? NULL : frame[count - 1].function;
-    if (known != NULL && known[0] == '_')
+    const char *plain = count == 0 ? NULL : frame[count - 1].plain;
+    if (count != 0 && plain == NULL && frame[count - 1].function != NULL)
         return count;
-    /* DWARF has no linker's name for a C++ function in an unnamed namespace:
-       its symbol has the namespace. */
+    /* A symbol has the arguments, too, and the number of a lambda. */
     const struct symbol *s = symbol_table_find(&o->symbols, offset + bias);
-    if (s == NULL || (known != NULL && (strncmp(s->name, "_Z", 2) != 0 ||
-                                        strstr(s->name, known) == NULL)))
+    if (s == NULL || (plain != NULL && !is_linker_name_of(s->name, plain)))
         return count;
     if (count == 0)
         frame[count++] = (struct symbol_frame){0};
     frame[count - 1].function = s->name;
+    frame[count - 1].within = NULL;
     return count;
 }

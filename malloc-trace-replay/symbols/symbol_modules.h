@@ -19,6 +19,10 @@
 struct symbol_frame {
     const char *function; /* the linker's name if that is C++ or Rust; NULL:
                              not known */
+    const char *within;   /* linker's name of the function that FUNCTION is
+                             local to; NULL: none */
+    const char *plain;    /* FUNCTION without its scopes; NULL: it is a linker's
+                             name, or not known */
     const char *file;     /* NULL: not known */
     unsigned line;        /* 0: not known */
 };
@@ -52,7 +56,7 @@ struct symbol_debug;
 struct symbol_debug *symbol_debug_new(struct Dwarf *dwarf);
 void symbol_debug_free(struct symbol_debug *x);
 /* Fills FRAME, innermost function first; returns the number of frames, 0 if
-   nothing is known of ADDRESS. Texts belong to DWARF. */
+   nothing is known of ADDRESS. Texts belong to DWARF or to X. */
 unsigned symbol_debug_find(struct symbol_debug *x, uint64_t address,
                            struct symbol_frame frame[SYMBOL_DEPTH]);
 

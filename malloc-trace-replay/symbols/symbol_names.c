@@ -154,6 +154,30 @@ static const char *demangled(struct symbol_names *n, const char *text) {
     return plain;
 }
 
+/* The function of F, with the one that it is local to before it. */
+static const char *function_of(struct symbol_names *n,
+                               const struct symbol_frame *f) {
+    if (f->within == NULL)
+        return demangled(n, f->function);
+    const char *within = demangled(n, f->within);
+    struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)f->function);
+    if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
+                                         sizeof(*n->text))) {
+        n->failed = true;
+        return f->function;
+    }
+    if (e->value != 0)
+        return n->text[e->value - 1];
+    char *whole;
+    if (asprintf(&whole, "%s::%s", within, f->function) < 0) {
+        n->failed = true;
+        return f->function;
+    }
+    n->text[n->texts++] = whole;
+    e->value = n->texts;
+    return whole;
+}
+
 /* --- Places --------------------------------------------------------------- */
 
 static void add_name(struct symbol_names *n, const struct symbol_name *name) {
@@ -211,7 +235,7 @@ static void add_module_names(struct symbol_names *n,
         symbol_modules_find(n->modules, f->module, name.offset, frame);
     TCM_ASSERT(count <= SYMBOL_DEPTH);
     for (unsigned i = 0; i < count; i++) {
-        name.function = demangled(n, frame[i].function);
+        name.function = function_of(n, &frame[i]);
         name.file = frame[i].file;
         name.line = frame[i].line;
         name.inlined = i + 1 < count;

@@ -111,6 +111,15 @@ for how in -O2 "-O1 -fno-inline" "-O2 -fomit-frame-pointer"; do
     stacked t ./cxx
     is "C++ $how" "$(bytes t)" "64 keep_64
 4000 open_session_4000"
+    report --by=function --columns t >got
+    for name in '701 .*anonymous namespace.::first::make' \
+        '702 .*anonymous namespace.::second::make' '703 .* alloc::make\(' \
+        '704 .* with_lambda.*::.*operator\(\)' \
+        '705 .* with_class\(int\)::inner::make'; do
+        like "C++ $how: the scope of a local function" got "^ *$name"
+    done
+    report --by=function t >text
+    like "C++ $how: a name that is cut" text '^collect<'
     for by in site function stack; do report --no-skip --by=$by t; done >text
     is "C++ $how: no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
 done
