@@ -41,7 +41,7 @@ __attribute__((noinline)) void with_class(int n) {
 
 // A type of the result that is longer than a line.
 template <class T>
-__attribute__((noinline)) static std::vector<std::pair<std::string, T>>
+__attribute__((noinline)) std::vector<std::pair<std::string, T>>
 collect(const std::vector<std::pair<std::string, T>> &from) {
     return from;
 }

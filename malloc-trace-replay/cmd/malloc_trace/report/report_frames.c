@@ -181,13 +181,12 @@ static bool is_interpreter(const char *base) {
 #define CONTAINS(text, list) contains(text, list, TCM_ARRAY_SIZE(list))
 
 /*
- * The qualified name in a demangled name of C++, without the type of the result
- * before it: function templates have one. Spaces in brackets separate no type:
+ * Spaces in brackets separate no type:
  *
  *     void std::vector<int, std::allocator<int> >::f<int>(int)
  *          ^
  */
-static const char *qualified_name(const char *text) {
+const char *report_frame_qualified(const char *text) {
     const char *name = text;
     unsigned depth = 0;
     for (const char *p = text; *p != '\0'; p++) {
@@ -262,7 +261,7 @@ static bool is_system_function(const char *name) {
         return is_rust_mangled(name);
     if (IS_ONE_OF(wrapper_functions, name) || IS_ONE_OF(libc_functions, name) ||
         BEGINS(name, rust_functions) ||
-        BEGINS(qualified_name(name), cxx_prefixes))
+        BEGINS(report_frame_qualified(name), cxx_prefixes))
         return true;
     if (strchr(name, '(') != NULL && name[0] != '<')
         return false; /* C++ */

@@ -57,6 +57,10 @@ struct report_frames {
 enum report_frame_class report_frame_class(const struct symbol_name *name,
                                            bool interpreted);
 
+/* The qualified name in TEXT, a demangled name of C++, without the type of the
+   result before it: function templates have one. */
+const char *report_frame_qualified(const char *text);
+
 /* NAMES, of SITES, and SKIP outlive F. NATIVE: rank native code above lines.
    False: out of memory. */
 bool report_frames_init(struct report_frames *f, struct symbol_names *names,

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "cmd/malloc_trace/report/report_frames.h"
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -97,11 +98,23 @@ static struct layout make_layout(const struct report_rows *r,
 
 /* --- Text ----------------------------------------------------------------- */
 
+/* LABEL for a line of its own. One that is too long loses the type of a C++
+   function's result, as its middle is cut out, where the name would be. */
+static const char *fitting_label(const struct layout *l, const char *label) {
+    const char *name = report_frame_qualified(label);
+    bool is_name =
+        strchr("([", *name) == NULL || strncmp(name, "(anonymous", 10) == 0;
+    return is_name && tool_text_width(label) + 2 > l->columns &&
+                   strstr(label, " < ") == NULL
+               ? name
+               : label;
+}
+
 /* Puts LABEL above the figures, or ends their line with it. ABOVE: the figures
    are not printed yet. */
 static void put_label(const struct layout *l, bool above, const char *label) {
     if (above && l->apart)
-        tool_text_put_chain(stdout, label, 0, 2, l->columns);
+        tool_text_put_chain(stdout, fitting_label(l, label), 0, 2, l->columns);
     if (!above && l->apart)
         putchar('\n');
     else if (!above)
