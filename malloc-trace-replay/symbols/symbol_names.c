@@ -60,7 +60,7 @@ struct symbol_names {
 
 /* TEXT, a mangled name of C++, Rust or D, as people write it, from malloc;
    NULL: it is no such name, or this build has no demangler of that language. */
-static char *demangle(const char *text) {
+static char *demangle_whole(const char *text) {
     int status;
     if (text[1] == 'Z')
         return TCM_HAVE_DEMANGLE ? __cxa_demangle(text, NULL, NULL, &status)
@@ -68,6 +68,16 @@ static char *demangle(const char *text) {
     return !TCM_HAVE_RUST_DEMANGLE ? NULL
            : text[1] == 'R'        ? rust_demangle(text, 0)
                                    : dlang_demangle(text, 0);
+}
+
+/* Demangles TEXT without the hash that LLVM appends to a local name, ".llvm."
+   and digits, behind which no name of Rust is read. */
+static char *demangle(const char *text) {
+    const char *end = strstr(text, ".llvm.");
+    char *name = end == NULL ? NULL : strndup(text, (size_t)(end - text));
+    char *plain = demangle_whole(name == NULL ? text : name);
+    free(name);
+    return plain;
 }
 
 /* Cuts "::h" and the 16 digits of a hash of the compiler's input, with which

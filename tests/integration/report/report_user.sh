@@ -135,6 +135,31 @@ then
 else
     skip "Rust" "no rustc"
 fi
+cat >local.c <<'END'
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void grow(size_t n) __asm__(
+    "_ZN5alloc7raw_vec11finish_grow17he8604d6a5ddb91f0E.llvm.98905663694029");
+void grow(size_t n) {
+    sink = malloc(n);
+}
+__attribute__((noinline)) void call_grow_600(void) {
+    grow(600);
+    sink = NULL;
+}
+int main(void) {
+    call_grow_600();
+    return 0;
+}
+END
+if $CC -O1 -fno-builtin -o local local.c 2>err; then
+    stacked t ./local
+    is "a name that LLVM made local" "$(bytes t)" "600 call_grow_600"
+    report --by=function --no-skip --columns t >got
+    like "as people write it" got ' alloc::raw_vec::finish_grow$'
+else
+    skip "a local name" "no compiler for a program"
+fi
 
 # Python.
 cp "$here/report/report_user.py" script.py
