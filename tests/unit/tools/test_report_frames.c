@@ -49,6 +49,8 @@ static void functions(void) {
         {"alloc::raw_vec::RawVec<T,A>::reserve::do_reserve_and_handle", SYSTEM},
         {"core::ops::function::FnOnce::call_once", SYSTEM},
         {"hashbrown::raw::RawTable<T,A>::reserve_rehash", SYSTEM},
+        {"panic_unwind::real_imp::panic", SYSTEM},
+        {"rust_panic", SYSTEM},
         {"std::rt::lang_start::{{closure}}", SYSTEM},
         {"<alloc::vec::Vec<T> as core::clone::Clone>::clone", SYSTEM},
         {"<alloc::string::String as core::convert::From<&str>>::from", SYSTEM},

@@ -89,27 +89,22 @@ static const char *const cxx_prefixes[] = {
     "_Znwm",  "_Znam",       "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
 };
 
-/* Beginnings of paths of Rust's names: its library, and the hash table that is
-   in it. Names of C++, which may have such namespaces, end with arguments. */
+/* Beginnings of paths of Rust's names: its library, and the crates that are in
+   it. Names of C++, which may have such namespaces, end with arguments. */
 static const char *const rust_prefixes[] = {
-    "alloc::",
-    "core::",
-    "std::",
-    "hashbrown::",
+    "alloc::", "core::", "std::", "hashbrown::", "panic_unwind::",
 };
 
 /* Crates of these, in names that no demangler was there for. */
 static const char *const rust_crates[] = {
-    "5alloc",
-    "4core",
-    "3std",
-    "9hashbrown",
+    "5alloc", "4core", "3std", "9hashbrown", "12panic_unwind",
 };
 
 /* Beginnings of functions between Rust's library and malloc, and before
    main. */
 static const char *const rust_functions[] = {
-    "__rust_", "__rdl_", "__rg_", "__rustc::", "rust_eh_", "rust_begin_unwind",
+    "__rust_",           "__rdl_",     "__rg_", "__rustc::", "rust_eh_",
+    "rust_begin_unwind", "rust_panic",
 };
 
 /* Beginnings of file names of modules. */
