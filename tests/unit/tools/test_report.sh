@@ -249,4 +249,23 @@ report --to=csv samples >csv
 is "estimates" "$(sed 1d csv | cut -d, -f1-5,17)" "0x10ff,10016,3,16,2,2"
 report --by=size samples >text
 is "sizes are exact" "$(grep -c estimated text)" 0
+# Lives whose sum needs more than 64 bits: 800 blocks, half of them freed
+# after 1.6 years each, the others alive at the end.
+awk 'BEGIN {
+    print "malloc-trace text 1\nthread 1"
+    for (s = 0; s < 800; s++)
+        printf "slot %d = malloc(8)\n", s
+    print "time 50000000000000000 ns"
+    for (s = 0; s < 400; s++)
+        printf "free(slot %d)\n", s
+    print "end: 1200 operations, 400 live"
+}' >old
+report -q --to=json -o j old
+like "the mean of long lives" j '"life_ns_mean": 50000000000000000,'
+report old >text
+like "in the table" text ' 13888 h 53 min +0 % '
+report -q --to=dhat -o j old
+tr -d ' \n' <j >line
+like "their sum in a profile" line '"tl":40000000000000000,'
+
 tap_end

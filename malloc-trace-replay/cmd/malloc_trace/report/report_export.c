@@ -282,8 +282,8 @@ bool report_export_speedscope(const struct report_stacks *s, const char *name,
    of a trace's times. */
 #define SHORT_LIFE_US 1000u
 
-static uint64_t us(uint64_t ns) {
-    return (ns + 500) / 1000;
+static uint64_t us(unsigned __int128 ns) {
+    return (uint64_t)((ns + 500) / 1000);
 }
 
 static uint64_t us_since(const struct report_tallies *t, uint64_t ns) {

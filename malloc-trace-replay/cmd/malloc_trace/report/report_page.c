@@ -226,7 +226,7 @@ static void put_row_data(struct tool_json *j, const char *key, const char *name,
     tool_json_u64(j, NULL, a->temporary);
     tool_json_u64(j, NULL, a->ended);
     if (a->ended != 0)
-        tool_json_u64(j, NULL, a->life_ns / a->ended);
+        tool_json_u64(j, NULL, report_tally_mean_ns(a));
     else
         tool_json_null(j, NULL);
     tool_json_double(j, NULL, growth);
@@ -703,7 +703,8 @@ static void put_row(struct page_writer *p, const char *class_name,
     put_cell(p, "wide", tool_text_count(&text, a->live));
     put_cell(p, "", tool_text_bytes(&text, a->at_peak_bytes));
     put_cell(p, "wide",
-             a->ended == 0 ? "-" : tool_text_ns(&text, a->life_ns / a->ended));
+             a->ended == 0 ? "-"
+                           : tool_text_ns(&text, report_tally_mean_ns(a)));
     put_cell(p, "wide",
              a->calls == 0 ? "-"
                            : tool_text_percent(&text, a->temporary, a->calls));

@@ -35,10 +35,6 @@ static size_t shown(const struct report_rows *r,
     return r->count < o->top ? r->count : o->top;
 }
 
-static uint64_t mean_ns(const struct report_tally *t) {
-    return t->ended == 0 ? 0 : t->life_ns / t->ended;
-}
-
 static double mean_bytes(const struct report_tally *t) {
     return t->ended == 0 ? 0 : t->life_bytes / (double)t->ended;
 }
@@ -86,7 +82,8 @@ static struct layout make_layout(const struct report_rows *r,
         const struct report_row *row = &r->row[i];
         size_t width = tool_text_width(row->location);
         label = width > label ? width : label;
-        l.life = larger(l.life, strlen(tool_text_ns(&t, mean_ns(&row->sum))));
+        l.life = larger(
+            l.life, strlen(tool_text_ns(&t, report_tally_mean_ns(&row->sum))));
     }
     l.figures = (size_t)(3 * l.bytes + l.calls + l.blocks + 4);
     if (!o->diff)
@@ -141,7 +138,8 @@ static void put_line(const struct layout *l, const struct report_tally *t,
            tool_text_bytes(&c, t->live_bytes), l->blocks,
            tool_text_count(&d, t->live), l->bytes,
            tool_text_bytes(&e, t->at_peak_bytes), l->life,
-           t->ended == 0 ? "-" : tool_text_ns(&f, mean_ns(t)), SHARE_COLUMNS,
+           t->ended == 0 ? "-" : tool_text_ns(&f, report_tally_mean_ns(t)),
+           SHARE_COLUMNS,
            t->calls == 0 ? "-" : tool_text_percent(&g, t->temporary, t->calls));
     put_label(l, false, label);
 }
@@ -333,9 +331,9 @@ static void put_csv(FILE *f, const struct report_tally *t, bool sampled) {
             ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
             ",%" PRIu64 ",%.0f,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
             t->bytes, t->calls, t->live_bytes, t->live, t->at_peak_bytes,
-            t->at_peak, t->ended, t->temporary, t->foreign, mean_ns(t),
-            t->life_ns_max, mean_bytes(t), t->life_bytes_max, t->largest,
-            t->failed);
+            t->at_peak, t->ended, t->temporary, t->foreign,
+            report_tally_mean_ns(t), t->life_ns_max, mean_bytes(t),
+            t->life_bytes_max, t->largest, t->failed);
     if (sampled)
         fprintf(f, ",%" PRIu64, t->samples);
 }
@@ -398,7 +396,7 @@ static void put_json(struct tool_json *j, const struct report_tally *t) {
     tool_json_u64(j, "ended", t->ended);
     tool_json_u64(j, "temporary", t->temporary);
     tool_json_u64(j, "freed_by_others", t->foreign);
-    tool_json_u64(j, "life_ns_mean", mean_ns(t));
+    tool_json_u64(j, "life_ns_mean", report_tally_mean_ns(t));
     tool_json_u64(j, "life_ns_max", t->life_ns_max);
     tool_json_double(j, "life_bytes_mean", mean_bytes(t));
     tool_json_u64(j, "life_bytes_max", t->life_bytes_max);

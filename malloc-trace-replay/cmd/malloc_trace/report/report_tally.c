@@ -324,7 +324,7 @@ static void count_end(struct report_tallies *t, struct report_tally *a,
         a->foreign += calls;
     else if (event == b->birth_event + 1)
         a->temporary += calls;
-    a->life_ns += calls * ns;
+    a->life_ns += (unsigned __int128)calls * ns;
     a->life_ns_max = tcm_max_u64(a->life_ns_max, ns);
     a->life_bytes += (double)calls * (double)meanwhile;
     a->life_bytes_max = tcm_max_u64(a->life_bytes_max, meanwhile);
@@ -667,7 +667,8 @@ static void choose_moment(struct report_tallies *t, struct report_tally *a) {
 static void stay(struct report_tallies *t, const struct report_block *b) {
     uint64_t ns = t->end_ns > b->birth_ns ? t->end_ns - b->birth_ns : 0;
     if (b->tally != NO_TALLY)
-        t->tally[b->tally - 1].stay_ns += ns * tcm_max_u64(b->calls, 1);
+        t->tally[b->tally - 1].stay_ns +=
+            (unsigned __int128)ns * tcm_max_u64(b->calls, 1);
     t->all.stay_ns += ns;
     tell_object(t, b, false);
 }

@@ -41,10 +41,11 @@ struct report_tally {
     uint64_t ended;                  /* blocks; of these: */
     uint64_t temporary;              /* ended by the thread's next event */
     uint64_t foreign;                /* ended by another thread */
-    uint64_t life_ns, life_ns_max;   /* sum, longest */
-    uint64_t life_bytes_max;         /* allocated meanwhile, at most */
-    double life_bytes;               /* allocated meanwhile, sum */
-    uint64_t stay_ns;          /* from birth to the end, of live blocks; sum */
+    unsigned __int128 life_ns; /* sum; 64 bits hold 3 min of 10^8 blocks */
+    uint64_t life_ns_max;      /* longest */
+    uint64_t life_bytes_max;   /* allocated meanwhile, at most */
+    double life_bytes;         /* allocated meanwhile, sum */
+    unsigned __int128 stay_ns; /* from birth to the end, of live blocks; sum */
     uint64_t most, most_bytes; /* live when most bytes of this key were */
     uint64_t largest, failed;
     uint64_t samples; /* calls that were recorded, of estimates */
@@ -165,6 +166,10 @@ bool report_tally_close(struct report_reader *r);
 void report_tally_fini(struct report_tallies *t);
 /* Adds FROM to TO. */
 void report_tally_add(struct report_tally *to, const struct report_tally *from);
+/* Mean life of T's ended blocks; 0: there are none. */
+static inline uint64_t report_tally_mean_ns(const struct report_tally *t) {
+    return t->ended == 0 ? 0 : (uint64_t)(t->life_ns / t->ended);
+}
 
 /* --- Memory over time ----------------------------------------------------- */
 
