@@ -29,6 +29,20 @@ bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size) {
     return true;
 }
 
+bool tool_array_extend(void *array, size_t *room, size_t *used, size_t need,
+                       size_t size) {
+    char *p;
+    TCM_ASSERT(*used <= *room);
+    if (need <= *used)
+        return true;
+    if (!tool_array_reserve(array, room, need, size))
+        return false;
+    memcpy(&p, array, sizeof(p));
+    memset(p + *used * size, 0, (need - *used) * size);
+    *used = need;
+    return true;
+}
+
 /* --- Numbers -------------------------------------------------------------- */
 
 uint64_t tool_hash_seed(void) {

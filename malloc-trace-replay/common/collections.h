@@ -26,6 +26,14 @@
  */
 bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size);
 
+/*
+ * Makes *USED, the number of entries in use, at least NEED, with room for them
+ * as by tool_array_reserve; the new ones are zeroed. Spare room is not written,
+ * so it takes no memory. false: out of memory, nothing changed.
+ */
+bool tool_array_extend(void *array, size_t *room, size_t *used, size_t need,
+                       size_t size);
+
 /* --- Numbers -------------------------------------------------------------- */
 
 /* Returns a random seed, a new one at each call. */

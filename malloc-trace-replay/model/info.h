@@ -62,7 +62,7 @@ struct info_live {
         bool lives;
         uint64_t size;
     } * slot; /* processed: blocks by slot */
-    size_t slots;
+    size_t slots, slot_room;
     struct info_early early[2]; /* of this round and the one before */
 };
 

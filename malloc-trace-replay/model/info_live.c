@@ -27,7 +27,7 @@ void info_live_free(struct info_live *l) {
 void info_live_forget(struct info_live *l) {
     info_live_free(l);
     l->slot = NULL;
-    l->slots = 0;
+    l->slots = l->slot_room = 0;
     memset(l->early, 0, sizeof(l->early));
 }
 
@@ -178,14 +178,11 @@ bool info_live_slot(struct info_live *l, uint32_t slot, uint64_t limit,
     count_size(l, size);
     if (slot >= limit)
         return false;
-    if (slot >= l->slots) {
-        size_t before = l->slots;
-        if (!tool_array_reserve(&l->slot, &l->slots, (size_t)slot + 1,
-                                sizeof(*l->slot))) {
-            l->failed = true;
-            return false;
-        }
-        memset(l->slot + before, 0, (l->slots - before) * sizeof(*l->slot));
+    if (slot >= l->slots &&
+        !tool_array_extend(&l->slot, &l->slot_room, &l->slots, (size_t)slot + 1,
+                           sizeof(*l->slot))) {
+        l->failed = true;
+        return false;
     }
     struct info_live_slot *s = &l->slot[slot];
     grew(l, !s->lives, size, s->lives ? s->size : 0, ns);

@@ -114,18 +114,13 @@ static void enter(struct filter *f, uint32_t id, bool is_call) {
 
 static struct filter_block *block_of(struct filter *f, uint32_t slot) {
     static struct filter_block none;
-    if (slot >= f->room) {
-        size_t before = f->room;
-        if (!tool_array_reserve(&f->block, &f->room, (size_t)slot + 1,
-                                sizeof(*f->block))) {
-            f->failed = true;
-            none.state = FILTER_EMPTY;
-            return &none;
-        }
-        memset(f->block + before, 0, (f->room - before) * sizeof(*f->block));
+    if (slot >= f->used &&
+        !tool_array_extend(&f->block, &f->room, &f->used, (size_t)slot + 1,
+                           sizeof(*f->block))) {
+        f->failed = true;
+        none.state = FILTER_EMPTY;
+        return &none;
     }
-    if (slot >= f->used)
-        f->used = (size_t)slot + 1;
     return &f->block[slot];
 }
 

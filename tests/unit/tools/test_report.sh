@@ -268,4 +268,24 @@ report -q --to=dhat -o j old
 tr -d ' \n' <j >line
 like "their sum in a profile" line '"tl":40000000000000000,'
 
+# Memory grows with blocks, not to twice as much at a power of two.
+most() { # N: KiB that a report of N live blocks takes at most
+    awk -v n="$1" 'BEGIN {
+        print "malloc-trace text 1\nthread 1"
+        for (s = 0; s < n; s++)
+            printf "slot %d = malloc(8)\n", s
+        printf "end: %d operations, %d live\n", n, n
+    }' | "$malloc_trace" convert -q - p
+    "$python" -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
+        "$malloc_trace" report -q p
+}
+if [ -n "$python" ] && [ "${TCM_SANITIZED:-no}" = no ]; then
+    few=$(most 262144)
+    more=$(most 262160)
+    check "a few blocks more take little memory" test $((more - few)) -lt 3000
+else
+    skip "memory of a few blocks more" "no python3, or sanitizers"
+fi
 tap_end

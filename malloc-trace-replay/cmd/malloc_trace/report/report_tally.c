@@ -234,15 +234,13 @@ static void set_current(struct report_tallies *t, uint32_t id) {
    of memory. */
 static struct report_block *block_of(struct report_tallies *t, uint32_t slot) {
     if (slot >= t->blocks) {
-        size_t before = t->blocks;
         if (slot >= t->most_slots)
             return NULL;
-        if (!tool_array_reserve(&t->block, &t->blocks, (size_t)slot + 1,
-                                sizeof(*t->block))) {
+        if (!tool_array_extend(&t->block, &t->block_room, &t->blocks,
+                               (size_t)slot + 1, sizeof(*t->block))) {
             out_of_memory(t);
             return NULL;
         }
-        memset(t->block + before, 0, (t->blocks - before) * sizeof(*t->block));
     }
     return &t->block[slot];
 }
@@ -641,8 +639,7 @@ static void begin_trace(struct report_tallies *t) {
         tool_sites_next_trace(&t->sites);
     tool_map_fini(&t->place);
     tool_map_fini(&t->thread_place);
-    if (t->blocks != 0)
-        memset(t->block, 0, t->blocks * sizeof(*t->block));
+    t->blocks = 0;
     t->first = t->count;
     t->begun = false;
     t->start_ns = t->time_ns = t->live_bytes = t->all_bytes = 0;

@@ -126,7 +126,7 @@ struct report_tallies {
 
     /* while reading */
     struct report_block *block;
-    size_t blocks;
+    size_t blocks, block_room;
     struct tool_map thread_place; /* index plus 1, by thread id plus 1 */
     size_t first;                 /* tally of the current trace */
     struct report_tally all;      /* sum of the current trace */
