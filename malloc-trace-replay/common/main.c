@@ -32,7 +32,9 @@ static const char *program_name = "malloc-trace";
 
 static bool begun;
 static bool quiet;
-static void (*sigpipe_before)(int);
+/* Signals of a write that fails: the error says the same. */
+static const int write_signals[] = {SIGPIPE, SIGXFSZ};
+static void (*signal_before[TCM_ARRAY_SIZE(write_signals)])(int);
 static int stdout_error; /* of the first write that failed */
 
 /* Puts /dev/null in the place of each closed standard descriptor: the next file
@@ -51,14 +53,15 @@ void tool_begin(const char *name) {
     if (!begun)
         take_closed_descriptors();
     /* malloc-trace calls this again with a subcommand's longer name. */
-    if (!begun)
-        sigpipe_before = signal(SIGPIPE, SIG_IGN);
+    for (unsigned i = 0; !begun && i < TCM_ARRAY_SIZE(write_signals); i++)
+        signal_before[i] = signal(write_signals[i], SIG_IGN);
     begun = true;
 }
 
 void tool_before_exec(void) {
-    if (begun && sigpipe_before != SIG_ERR)
-        signal(SIGPIPE, sigpipe_before);
+    for (unsigned i = 0; begun && i < TCM_ARRAY_SIZE(write_signals); i++)
+        if (signal_before[i] != SIG_ERR)
+            signal(write_signals[i], signal_before[i]);
 }
 
 bool tool_is_quiet(void) {

@@ -25,8 +25,9 @@ enum tool_status {
     TOOL_ALLOCATOR = 5 /* the allocator under test misbehaved */
 };
 
-/* Names the program; the first call of main. Turns writing to a closed pipe
-   from a signal into an error (EPIPE). NAME must stay valid. */
+/* Names the program; the first call of main. Turns writing to a closed pipe,
+   or beyond the limit of a file's size, from a signal into an error (EPIPE,
+   EFBIG). NAME must stay valid. */
 void tool_begin(const char *name);
 /* Undoes what tool_begin did to signals, before an exec of another program. */
 void tool_before_exec(void);

@@ -25,7 +25,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,8 +423,6 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     }
     tool_stop_catch();
-    /* A file size limit is an error like a full disk. */
-    (void)signal(SIGXFSZ, SIG_IGN);
     tool_progress_init(&w->progress);
     if (w->json_name != NULL && !tool_json_open(&json, w->json_name))
         return TOOL_FAILED;

@@ -288,4 +288,15 @@ if [ -n "$python" ] && [ "${TCM_SANITIZED:-no}" = no ]; then
 else
     skip "memory of a few blocks more" "no python3, or sanitizers"
 fi
+
+# A limit of file sizes is an error like a full disk.
+for out in "report -q --to=objects -o small" "report -q --to=json --by=size -o small" \
+    "replay -q --log small"; do
+    (
+        ulimit -f 1
+        "$malloc_trace" $out old 2>err
+    )
+    is "no room for the output of $out: exit status" $? 1
+    like "and a line says so" err 'small: File too large$'
+done
 tap_end

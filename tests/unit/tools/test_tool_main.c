@@ -232,8 +232,10 @@ static void test_names(void) {
 int main(void) {
     tool_begin("prog");
     tap_ok(signal(SIGPIPE, SIG_IGN) == SIG_IGN, "a closed pipe kills nobody");
+    tap_ok(signal(SIGXFSZ, SIG_IGN) == SIG_IGN, "nor does a file size limit");
     tool_before_exec();
     tap_ok(signal(SIGPIPE, SIG_IGN) == SIG_DFL, "but the programs we run");
+    tap_ok(signal(SIGXFSZ, SIG_IGN) == SIG_DFL, "they have both signals");
     tap_is_str(tool_name(), "prog", "name");
     test_messages();
     test_end();
