@@ -379,8 +379,9 @@ static void print_sizes(const struct info_live *l) {
         /* a long number takes columns that the bar does not need */
         const char *count = tool_text_count(&t, n);
         int room = (int)BAR_WIDTH + 12 - (int)strlen(count);
-        printf("%-*.*s%s %5" PRIu64 ".%" PRIu64 " %%\n", room > 0 ? room : 0,
-               (int)width, bar, count, share / 10, share % 10);
+        int shown = room > (int)width ? (int)width : room - 1;
+        printf("%-*.*s%s %5" PRIu64 ".%" PRIu64 " %%\n", room, shown, bar,
+               count, share / 10, share % 10);
     }
     TCM_ASSERT(so_far == all);
 }
