@@ -213,6 +213,14 @@ static uint32_t rank_of(const GElf_Sym *s) {
                                                              : 0u);
 }
 
+/* Size of S, called NAME; 0: up to the next one. frame_dummy has no size and is
+   the last function before those of the program itself, which may have none
+   with a name (Haskell, assembler, after objcopy). Its code is a jump. */
+static uint64_t size_of(const GElf_Sym *s, const char *name) {
+    return s->st_size == 0 && strcmp(name, "frame_dummy") == 0 ? 16u
+                                                               : s->st_size;
+}
+
 static void read_symbols(struct opened *o) {
     int count = dwfl_module_getsymtab(o->file);
     for (int i = 1; i < count; i++) {
@@ -222,7 +230,7 @@ static void read_symbols(struct opened *o) {
             dwfl_module_getsym_info(o->file, i, &s, &address, NULL, NULL, NULL);
         if (name == NULL || name[0] == '\0' || !is_code(&s))
             continue;
-        struct symbol symbol = {address, s.st_size, name, rank_of(&s)};
+        struct symbol symbol = {address, size_of(&s, name), name, rank_of(&s)};
         if (!symbol_table_add(&o->symbols, &symbol))
             break; /* out of memory: fewer names */
     }

@@ -101,6 +101,22 @@ else
     skip "a program with a gap" "not linked, or no stacks here"
 fi
 
+# A function without a name behind the last one of the C compiler's own.
+cat >nameless.c <<'E'
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void nameless(void) { sink = malloc(88); }
+int main(void) { nameless(); return 0; }
+E
+if have objcopy && $CC -O1 -fno-builtin -o nameless nameless.c 2>err &&
+    objcopy --strip-symbol=nameless nameless 2>err; then
+    sited t ./nameless
+    report --by=function --columns t >got
+    like "a function without a name has none" got '^ *88 .* nameless[+]0x'
+else
+    skip "a function without a name has none" "no objcopy"
+fi
+
 # Names of Rust and D are no C++ names.
 # mangled LANGUAGE SYMBOL PATTERN: how a function with that symbol is named.
 mangled() {
