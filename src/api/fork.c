@@ -200,11 +200,18 @@ static int register_behind_ours(void (*prepare)(void), void (*parent)(void),
     return f != NULL ? f(prepare, parent, child, object) : ENOSYS;
 }
 
-/* Registered for no object, so that they outlive the library's destructor. */
+/* Registered for no object, so that they outlive the library's destructor. In
+   a program of musl, which has no __register_atfork, by its pthread_atfork. */
 static void register_ours(void) {
     register_function *f = next_register();
-    if (f != NULL)
+    if (f != NULL) {
         f(before_fork, after_fork_in_parent, after_fork_in_child, NULL);
+        return;
+    }
+    int (*atfork)(void (*)(void), void (*)(void), void (*)(void));
+    *(void **)&atfork = dlsym(RTLD_NEXT, "pthread_atfork");
+    if (atfork != NULL)
+        (void)atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 #else
 static void register_ours(void) {

@@ -91,10 +91,11 @@ void tcm_libc_find_by_loader(void) {
 }
 
 #if TCM_HAVE_STRERRORDESC_NP
-const char *tcm_libc_error_text(int error) {
-    return strerrordesc_np(error);
-}
-#else
+/* Weak: musl, whose programs may inherit LD_PRELOAD from one of glibc, has
+   no such function, and would not start them. */
+extern __typeof__(strerrordesc_np) strerrordesc_np __attribute__((weak));
+#endif
+
 /* strerror may allocate and take locks. */
 const char *tcm_libc_error_text(int error) {
     static const struct {
@@ -124,9 +125,12 @@ const char *tcm_libc_error_text(int error) {
         {ELOOP, "Too many levels of symbolic links"},
         {EDQUOT, "Disk quota exceeded"},
     };
+#if TCM_HAVE_STRERRORDESC_NP
+    if (strerrordesc_np != NULL)
+        return strerrordesc_np(error);
+#endif
     for (size_t i = 0; i < TCM_ARRAY_SIZE(texts); i++)
         if (texts[i].error == error)
             return texts[i].text;
     return NULL;
 }
-#endif

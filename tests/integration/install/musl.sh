@@ -3,14 +3,38 @@
 # A build for musl, with Debian's musl-gcc: both libraries preloaded, under the
 # loader as a command, and linked; recordings of threads and processes, with
 # control and call sites; the tools; Lua; the tests of the parts. The build
-# takes minutes: LONG=1.
+# takes minutes: LONG=1. Before it, programs of musl that inherit the preload of
+# a library that was built for glibc.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 have musl-gcc || skip_all "no musl-gcc (Debian: musl-tools)"
-[ "${LONG:-0}" != 0 ] || skip_all "a build for musl takes minutes: LONG=1"
 need "$malloc_trace" "$postprocess"
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR
 loader=/lib/ld-musl-$machine.so.1
+
+# --- The libraries of this build ---------------------------------------------
+
+glibc_libraries() {
+    check "a program that forks" musl-gcc -O1 -o target \
+        "$here/install/musl_target.c"
+    run env LD_PRELOAD="$minimal" ./target forks 400
+    is "libtcmalloc_minimal, built for glibc" "$status $(wc -c <"$err")" "21 0"
+    run env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT=h.%p ./target forks 50
+    is "libtcmalloc_minimal_tracing, built for glibc" \
+        "$status $(wc -c <"$err")" "21 0"
+    is "forks beside threads are recorded" "$(ls h.* | sed 's/\.spool$//' |
+        sort -u | wc -l)" 51
+    for file in $(ls h.* | sed 's/\.spool$//' | sort -u); do
+        "$postprocess" --quiet "$file" /dev/null || echo "$file"
+    done >incomplete 2>&1
+    is "each recording is complete" "$(cat incomplete)" ""
+    rm -f h.*
+}
+[ -n "$emulator" ] || glibc_libraries
+[ "${LONG:-0}" != 0 ] || {
+    skip "a build for musl" "it takes minutes: LONG=1"
+    tap_end
+}
 
 # --- The build ---------------------------------------------------------------
 

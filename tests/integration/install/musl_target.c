@@ -7,6 +7,8 @@
  * musl_target wait         waits for a line of its input before and after the
  *                          calls of the threads, and ends
  * musl_target stack BYTES  the threads alone, on stacks of BYTES
+ * musl_target forks N      N forks beside threads that allocate all the time;
+ *                          ends with status 21
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -77,7 +79,48 @@ static void run_threads(const pthread_attr_t *attr) {
         pthread_join(thread[i], NULL);
 }
 
+static volatile int over;
+
+static void *run_on(void *arg) {
+    void *p[50];
+    while (!over) {
+        for (size_t i = 0; i < 50; i++)
+            p[i] = leaf(1 + i * 3000);
+        for (size_t i = 0; i < 50; i++)
+            free(p[i]);
+    }
+    return arg;
+}
+
+/* A child that waits for a lock, which a thread held when it was forked, is
+   stopped. The sizes are those for which threads take locks. */
+static int run_forks(int n) {
+    pthread_t thread[3];
+    int failed = 0;
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&thread[i], NULL, run_on, NULL) != 0)
+            abort();
+    for (int i = 0; i < n; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            for (size_t k = 0; k < 1000; k++)
+                free(leaf(1 + k * 997));
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        failed += child < 0 || status != 0;
+    }
+    over = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    return failed == 0 ? 21 : 2;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2 && strcmp(argv[1], "forks") == 0)
+        return run_forks(atoi(argv[2]));
     int waits = argc > 1 && strcmp(argv[1], "wait") == 0, status = 0;
     pthread_attr_t attr;
     pthread_attr_init(&attr);
