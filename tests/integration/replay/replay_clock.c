@@ -8,6 +8,7 @@
  * seconds that it is told, and allocates again. With DO_DECAY a program that
  * fills 200 MB, frees them, idles, and prints its resident memory meanwhile.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -52,6 +53,8 @@ void *malloc(size_t size) {
 /* Time that a call waits for, and that of a round of the thread. */
 #define SPIN_NS  2000000
 #define ROUND_NS 20000000
+/* Work of a thread before it waits for a time, longer than a replay takes. */
+#define WORK_NS  300000000
 
 extern void *__libc_malloc(size_t size);
 static const char *kind = "";
@@ -100,10 +103,45 @@ static void wait_once(void) {
         wrong++;
 }
 
+static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_cond = PTHREAD_COND_INITIALIZER;
+static int has_work;
+
 void *malloc(size_t size) {
-    if (__atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED) % 500 == 0)
+    unsigned long n = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
+    if (n % 500 == 0)
         wait_once();
+    if (n == 500 && strcmp(kind, "next") == 0) {
+        pthread_mutex_lock(&work_mutex);
+        has_work = 1;
+        pthread_cond_signal(&work_cond);
+        pthread_mutex_unlock(&work_mutex);
+    }
     return __libc_malloc(size);
+}
+
+/* Waits for work without a time first, as threads of jemalloc do. */
+static void *works(void *unused) {
+    struct timespec ts = {0, ROUND_NS}, cpu = {0, 0};
+    pthread_mutex_lock(&work_mutex);
+    while (!has_work)
+        pthread_cond_wait(&work_cond, &work_mutex);
+    pthread_mutex_unlock(&work_mutex);
+    while (cpu.tv_sec == 0 && cpu.tv_nsec < WORK_NS)
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    for (;; rounds++)
+        nanosleep(&ts, NULL);
+    return unused;
+}
+
+/* Makes a thread by the C library's own function, past those that a program may
+   have in front of it. */
+static void make_next(pthread_t *thread) {
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                  void *);
+    *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
+    if (create != NULL)
+        create(thread, NULL, works, NULL);
 }
 
 static void *spins(void *unused) {
@@ -130,6 +168,8 @@ static __attribute__((constructor)) void begin(void) {
         pthread_create(&thread, NULL, spins, NULL);
     if (strcmp(kind, "poll") == 0)
         pthread_create(&thread, NULL, polls, NULL);
+    if (strcmp(kind, "next") == 0)
+        make_next(&thread);
 }
 
 static __attribute__((destructor)) void tell(void) {

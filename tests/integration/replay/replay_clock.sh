@@ -13,7 +13,7 @@ for kind in PROGRAM DECAY TSC KERNEL WAITS SPIN; do
     case $kind in PROGRAM | DECAY) flags= ;; esac
     # shellcheck disable=SC2086
     $CC -O1 -D_GNU_SOURCE $flags -fno-builtin -DDO_$kind -o "$name" "$source" -pthread \
-        2>"$err" || rm -f "$name"
+        -ldl 2>"$err" || rm -f "$name"
 done
 [ -e program.so ] && [ -e waits.so ] || skip_all "no program can be made here"
 mv program.so program
@@ -102,6 +102,10 @@ for mode in none real; do
     # Where processors are busy a thread may be late, or be taken up again.
     between "$mode, a thread that spins: hardly ever late" \
         "$(json j clock_stragglers)" 0 2
+    spins $mode next
+    between "$mode, a thread made past replay: as often as time passed" \
+        "$(value rounds)" $(($(recorded_ms) / 20 - 10)) \
+        $(($(recorded_ms) / 20 + 30))
     spins $mode poll
     between "$mode, a thread that polls for ever is given up" \
         "$(json j clock_stragglers)" 1 3

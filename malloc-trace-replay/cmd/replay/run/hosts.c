@@ -457,12 +457,15 @@ void replay_host_run(struct replay_host *h) {
 void *replay_host_main(void *arg) {
     struct replay_host *h = arg;
     struct replay_crew *c = h->crew;
+    struct replay_clock_own own;
     replay_thread_begin();
+    replay_clock_own_begin(&own);
     replay_host_run(h);
     /* The recorded thread outlived the trace. */
     while (h->count != 0 && replay_flag_is_set(&c->finished) &&
            !replay_flag_is_set(&c->leave))
         tcm_futex_wait(&c->leave, 0, REPLAY_IDLE_NS);
+    replay_clock_own_end(&own);
     tcm_store_release(&h->left, 1u);
     return NULL;
 }

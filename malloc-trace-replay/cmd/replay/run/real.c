@@ -665,8 +665,10 @@ static void deal_all(const struct replay_batch *b) {
 }
 
 static void *dealer_main(void *arg) {
+    struct replay_clock_own own;
     (void)arg;
     replay_thread_begin();
+    replay_clock_own_begin(&own);
     while (!replay_flag_is_set(&dealer.go))
         tcm_futex_wait(&dealer.go, 0, REPLAY_IDLE_NS);
     replay_delay_begin(&dealer.delay);
@@ -679,6 +681,7 @@ static void *dealer_main(void *arg) {
     replay_host_wake(&dealer.main_host);
     for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
         replay_host_wake(h);
+    replay_clock_own_end(&own);
     return NULL;
 }
 

@@ -9,12 +9,15 @@
 #include "base/lock.h"
 #include "base/linux/os_file.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 __thread bool replay_makes_thread;
 
@@ -40,6 +43,9 @@ __thread bool replay_makes_thread;
 /* Time by which a thread of the allocator moves the clock before it is no
    longer waited for: it polls, and does not wait for a time. */
 #define POLL_NS 100000000u
+
+/* Folder with an entry for each thread of this process. */
+#define TASKS "/proc/self/task"
 
 /* A thread that the allocator made, or that waited for a time. */
 struct replay_clock_thread {
@@ -68,7 +74,9 @@ static struct {
     struct replay_wait *waits;
     uint32_t rests; /* changes when a woken thread waits again */
     struct replay_clock_thread thread[THREADS];
-    uint32_t threads;     /* records in use */
+    uint32_t threads;             /* records in use */
+    struct replay_clock_own *own; /* threads of the replay, less the first */
+    uint32_t owns;
     uint32_t has_woken;   /* a thread may have been given work */
     uint32_t is_counting; /* threads are stopped in the calls that they make for
                              memory */
@@ -199,7 +207,7 @@ static struct replay_clock_thread *thread_new_locked(void) {
         if (t->is_used)
             continue;
         *t = (struct replay_clock_thread){.is_used = true};
-        tcm_store_relaxed(&line.threads, line.threads + 1);
+        line.threads++;
         return t;
     }
     TCM_ASSERT(line.threads == THREADS);
@@ -209,17 +217,36 @@ static struct replay_clock_thread *thread_new_locked(void) {
 static void thread_gone_locked(struct replay_clock_thread *t) {
     TCM_ASSERT(t->is_used && line.threads != 0);
     *t = (struct replay_clock_thread){0};
-    tcm_store_relaxed(&line.threads, line.threads - 1);
+    line.threads--;
+}
+
+/* Returns the record that thread TID has; NULL: none. */
+static struct replay_clock_thread *thread_of_locked(uint32_t tid) {
+    for (size_t i = 0; line.threads != 0 && i < THREADS; i++)
+        if (line.thread[i].is_used && line.thread[i].tid == tid)
+            return &line.thread[i];
+    return NULL;
 }
 
 /* Returns the record of the calling thread; NULL: there are too many
    threads. */
 static struct replay_clock_thread *thread_locked(void) {
+    uint32_t tid = tcm_os_tid();
+    if (own_thread == NULL)
+        own_thread = thread_of_locked(tid);
     if (own_thread == NULL)
         own_thread = thread_new_locked();
     if (own_thread != NULL)
-        own_thread->tid = tcm_os_tid();
+        own_thread->tid = tid;
     return own_thread;
+}
+
+/* Drops the record that find_threads made of the calling thread before the
+   thread said what it is. */
+static void found_drop_locked(uint32_t tid) {
+    struct replay_clock_thread *t = thread_of_locked(tid);
+    if (t != NULL)
+        thread_gone_locked(t);
 }
 
 struct replay_clock_thread *replay_clock_thread_new(void *(*main)(void *),
@@ -238,8 +265,10 @@ struct replay_clock_thread *replay_clock_thread_new(void *(*main)(void *),
 void *replay_clock_thread_main(void *record) {
     struct replay_clock_thread *t = record;
     tcm_lock(&line.lock);
+    uint32_t tid = tcm_os_tid();
+    found_drop_locked(tid);
     own_thread = t;
-    t->tid = tcm_os_tid();
+    t->tid = tid;
     void *(*run)(void *) = t->main;
     void *arg = t->arg;
     tcm_unlock(&line.lock);
@@ -249,6 +278,30 @@ void *replay_clock_thread_main(void *record) {
 void replay_clock_thread_drop(struct replay_clock_thread *t) {
     tcm_lock(&line.lock);
     thread_gone_locked(t);
+    tcm_unlock(&line.lock);
+}
+
+void replay_clock_own_begin(struct replay_clock_own *own) {
+    *own = (struct replay_clock_own){.tid = tcm_os_tid()};
+    tcm_lock(&line.lock);
+    found_drop_locked(own->tid);
+    own->next = line.own;
+    if (own->next != NULL)
+        own->next->before = own;
+    line.own = own;
+    line.owns++;
+    tcm_unlock(&line.lock);
+}
+
+void replay_clock_own_end(struct replay_clock_own *own) {
+    tcm_lock(&line.lock);
+    if (own->before != NULL)
+        own->before->next = own->next;
+    else
+        line.own = own->next;
+    if (own->next != NULL)
+        own->next->before = own->before;
+    line.owns--;
     tcm_unlock(&line.lock);
 }
 
@@ -523,10 +576,81 @@ static size_t look_at_awake(bool is_late) {
 static size_t count_awake(void) {
     size_t n = 0;
     tcm_lock(&line.lock);
-    for (size_t i = 0; i < THREADS; i++)
+    for (size_t i = 0; line.threads != 0 && i < THREADS; i++)
         n += line.thread[i].is_awake;
     tcm_unlock(&line.lock);
     return n;
+}
+
+/* --- Threads that came by themselves -------------------------------------- */
+
+/* Entry of a folder, as the kernel writes it. */
+struct folder_entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static bool is_own_locked(uint32_t tid) {
+    for (const struct replay_clock_own *o = line.own; o != NULL; o = o->next)
+        if (o->tid == tid)
+            return true;
+    return tid == tcm_os_pid();
+}
+
+/* Makes a record of thread TID if it needs one. True: it was made. */
+static bool find_thread_locked(uint32_t tid) {
+    struct replay_clock_thread *t = NULL;
+    if (thread_of_locked(tid) == NULL && !is_own_locked(tid))
+        t = thread_new_locked();
+    if (t == NULL)
+        return false;
+    t->tid = tid;
+    t->is_awake = true;
+    return true;
+}
+
+static bool find_in_folder_locked(int folder) {
+    union {
+        struct folder_entry first;
+        char bytes[4096];
+    } text;
+    bool is_found = false;
+    long bytes;
+    while ((bytes = tcm_syscall(SYS_getdents64, folder, text.bytes,
+                                sizeof(text))) > 0)
+        for (long at = 0; at < bytes;) {
+            const struct folder_entry *e =
+                (const struct folder_entry *)(const void *)(text.bytes + at);
+            uint32_t tid = (uint32_t)strtoul(e->name, NULL, 10);
+            if (tid != 0 && find_thread_locked(tid))
+                is_found = true;
+            at += e->bytes;
+        }
+    return is_found;
+}
+
+/* Makes records of the threads of the allocator that have none: one that was
+   not made by this program's pthread_create, but by the function behind it, as
+   jemalloc's are, and has not waited for a time yet. True: there were some. */
+static bool find_threads(void) {
+    struct stat st;
+    int before = errno;
+    bool is_found = false;
+    tcm_lock(&line.lock);
+    /* The folder has a link for each thread, and two more. */
+    if (stat(TASKS, &st) == 0 &&
+        (uint64_t)st.st_nlink != (uint64_t)line.threads + line.owns + 3) {
+        int folder = open(TASKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        is_found = folder >= 0 && find_in_folder_locked(folder);
+        if (folder >= 0)
+            close(folder);
+    }
+    tcm_unlock(&line.lock);
+    errno = before;
+    return is_found;
 }
 
 static uint64_t patience_ns(void) {
@@ -540,13 +664,14 @@ static void await_rest(void) {
     uint64_t began = tcm_clock_ns();
     for (;;) {
         uint32_t rests = tcm_load_acquire(&line.rests);
-        if (count_awake() == 0)
+        if (count_awake() == 0 && !find_threads())
             return;
         uint64_t looked = tcm_clock_ns();
         tcm_futex_wait(&line.rests, rests, LOOK_NS);
         if (tcm_load_acquire(&line.rests) == rests &&
             tcm_clock_ns() - looked >= LOOK_NS &&
-            look_at_awake(tcm_clock_ns() - began > patience_ns()) == 0)
+            look_at_awake(tcm_clock_ns() - began > patience_ns()) == 0 &&
+            !find_threads())
             return;
     }
 }
@@ -562,16 +687,9 @@ bool replay_clock_take_wake(void) {
     return true;
 }
 
-/* A thread that must be waited for has its record from the thread that made it.
-   That one is the calling thread, a recorded thread whose operations it has
-   awaited, or a thread with a record of its own. In the first two cases the
-   store of `threads` happens before this relaxed load, and in the third the
-   load sees the maker's record: 0 means that there is none. */
 void replay_clock_settle(void) {
-    if (tcm_load_relaxed(&line.threads) == 0)
-        return;
     tcm_lock(&line.lock);
-    for (size_t i = 0; i < THREADS; i++) {
+    for (size_t i = 0; line.threads != 0 && i < THREADS; i++) {
         struct replay_clock_thread *t = &line.thread[i];
         if (!t->is_used || t->is_awake || t->tid == 0 || t == own_thread)
             continue;

@@ -35,8 +35,8 @@
  *   soonest  the least deadline in the list, under `lock`; read without it, so
  *            a wait that begins while the clock passes its deadline looks at
  *            the clock once more after it registered
- *   threads  the number of records of threads, under `lock`; read without it by
- *            replay_clock_settle
+ *   thread   records of threads, and the list of the replay's own ones, under
+ *            `lock`
  */
 #ifndef TOOL_CMD_REPLAY_RUN_RECORDED_CLOCK_H
 #define TOOL_CMD_REPLAY_RUN_RECORDED_CLOCK_H
@@ -81,6 +81,17 @@ void replay_clock_lead(void);
 /* True while the calling thread makes a thread of the replay, not of the
    allocator. */
 extern __thread bool replay_makes_thread;
+
+/* A thread of the replay itself, on the stack of that thread. */
+struct replay_clock_own {
+    struct replay_clock_own *next, *before;
+    uint32_t tid;
+};
+
+/* Begin and end of a thread of the replay, which is not waited for. The first
+   thread of the process is known to be one. */
+void replay_clock_own_begin(struct replay_clock_own *own);
+void replay_clock_own_end(struct replay_clock_own *own);
 
 /* Waits until the threads of the allocator wait or are blocked. Work that they
    were given takes no recorded time. */
