@@ -103,6 +103,10 @@ static void wait_once(void) {
         wrong++;
 }
 
+static int is_next(void) {
+    return strcmp(kind, "next") == 0 || strcmp(kind, "stop") == 0;
+}
+
 static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_cond = PTHREAD_COND_INITIALIZER;
 static int has_work;
@@ -111,7 +115,7 @@ void *malloc(size_t size) {
     unsigned long n = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
     if (n % 500 == 0)
         wait_once();
-    if (n == 500 && strcmp(kind, "next") == 0) {
+    if (n == 500 && is_next()) {
         pthread_mutex_lock(&work_mutex);
         has_work = 1;
         pthread_cond_signal(&work_cond);
@@ -120,15 +124,28 @@ void *malloc(size_t size) {
     return __libc_malloc(size);
 }
 
-/* Waits for work without a time first, as threads of jemalloc do. */
+/* Works until the calling thread has had CPU_NS of processor time. */
+static void work_until(long cpu_ns) {
+    struct timespec cpu = {0, 0};
+    while (cpu.tv_sec == 0 && cpu.tv_nsec < cpu_ns)
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+}
+
+/* Waits for work without a time first, as threads of jemalloc do. CLOCK_SPIN
+   stop: stops the process in the middle of its work, if CLOCK_PARENT made
+   it. */
 static void *works(void *unused) {
-    struct timespec ts = {0, ROUND_NS}, cpu = {0, 0};
+    struct timespec ts = {0, ROUND_NS};
+    const char *parent = getenv("CLOCK_PARENT");
     pthread_mutex_lock(&work_mutex);
     while (!has_work)
         pthread_cond_wait(&work_cond, &work_mutex);
     pthread_mutex_unlock(&work_mutex);
-    while (cpu.tv_sec == 0 && cpu.tv_nsec < WORK_NS)
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    work_until(WORK_NS / 2);
+    if (strcmp(kind, "stop") == 0 && parent != NULL &&
+        getppid() == atoi(parent))
+        kill(getpid(), SIGSTOP);
+    work_until(WORK_NS);
     for (;; rounds++)
         nanosleep(&ts, NULL);
     return unused;
@@ -168,7 +185,7 @@ static __attribute__((constructor)) void begin(void) {
         pthread_create(&thread, NULL, spins, NULL);
     if (strcmp(kind, "poll") == 0)
         pthread_create(&thread, NULL, polls, NULL);
-    if (strcmp(kind, "next") == 0)
+    if (is_next())
         make_next(&thread);
 }
 

@@ -113,6 +113,19 @@ for mode in none real; do
         $(($(json j clock_call_ns) / 1000000))
 done
 
+# A thread whose process is stopped is not late.
+rm -f told
+CLOCK_SPIN=stop CLOCK_PARENT=$$ CLOCK_OUT=told LD_PRELOAD="$work/spin.so" \
+    "$replay" --clock=recorded --threads=none --json j t.lz4 >"$out" 2>"$err" &
+stopped=$!
+eventually 20 grep -q '^State:.T' "/proc/$stopped/status"
+sleep 1.3
+kill -CONT $stopped
+wait $stopped
+is "a stop of the process: nobody is late" "$(json j clock_stragglers)" 0
+between "a stop of the process: as often as time passed" "$(value rounds)" \
+    $(($(recorded_ms) / 20 - 10)) $(($(recorded_ms) / 20 + 30))
+
 # A pause is not waited for.
 rm -f told
 record long.lz4 ./program 4

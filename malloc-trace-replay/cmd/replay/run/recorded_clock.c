@@ -25,6 +25,10 @@ __thread bool replay_makes_thread;
 #define SLICE_MOST_NS 100000000u
 /* Real time from one check of a woken thread to the next. */
 #define LOOK_NS 200000u
+/* Largest part of the time from one check to the next that counts. If it took
+   longer, the process was stopped, or had no processor, and so was or had the
+   woken thread. */
+#define LOOK_MOST_NS 2000000u
 /* Multiple of REPLAY_CLOCK_PATIENCE_NS where calls are counted. */
 #define COUNTING_SLOWER 20u
 /* Step of the clock before it is led, longer than an allocator takes to begin;
@@ -661,17 +665,17 @@ static uint64_t patience_ns(void) {
 
 /* Waits until the threads that are awake have come to rest. */
 static void await_rest(void) {
-    uint64_t began = tcm_clock_ns();
+    uint64_t waited = 0;
     for (;;) {
         uint32_t rests = tcm_load_acquire(&line.rests);
         if (count_awake() == 0 && !find_threads())
             return;
         uint64_t looked = tcm_clock_ns();
         tcm_futex_wait(&line.rests, rests, LOOK_NS);
-        if (tcm_load_acquire(&line.rests) == rests &&
-            tcm_clock_ns() - looked >= LOOK_NS &&
-            look_at_awake(tcm_clock_ns() - began > patience_ns()) == 0 &&
-            !find_threads())
+        uint64_t passed = tcm_clock_ns() - looked;
+        waited += tcm_min_u64(passed, LOOK_MOST_NS);
+        if (tcm_load_acquire(&line.rests) == rests && passed >= LOOK_NS &&
+            look_at_awake(waited > patience_ns()) == 0 && !find_threads())
             return;
     }
 }

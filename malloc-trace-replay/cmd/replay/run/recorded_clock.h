@@ -48,7 +48,8 @@
 
 #include <time.h>
 
-/* Longest real time in which a woken thread has to wait again. */
+/* Longest real time in which a woken thread has to wait again, less the time in
+   which the process was stopped. */
 #define REPLAY_CLOCK_PATIENCE_NS 1000000000u
 
 struct replay_clock_account {
