@@ -57,8 +57,8 @@ const char *__asan_default_options(void) {
 static TCM_NORETURN void child_decode(struct replay_ring *ring,
                                       const struct replay_options *o) {
     tool_stop_obey();
-    /* Blocks that are checked are written whole. */
-    replay_feed(ring, o->file, o->files, o->check ? REPLAY_TOUCH_ALL : o->touch,
+    bool fills = o->check && o->touch != REPLAY_TOUCH_ALL;
+    replay_feed(ring, o->file, o->files, fills ? REPLAY_TOUCH_AUTO : o->touch,
                 &o->order);
     _exit(0);
 }

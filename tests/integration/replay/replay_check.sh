@@ -81,6 +81,31 @@ freed" many.p
 "$make" pairs many.p 400000 >/dev/null || exit 99
 "$replay" -q --check many.p 2>"$err"
 is "memory freed at the end need not be used again" $? 0
+# Nor are mappings of a few large blocks. What the program never wrote of them is
+# not written by a check.
+cat >large.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#define GIB ((size_t)1 << 30)
+int main(void) {
+    char *p = malloc(3 * GIB), *q;
+    memset(p, 1, 5 << 20);
+    p = realloc(p, 4 * GIB);
+    q = calloc(1, 2 * GIB);
+    q[100] = 1;
+    free(p);
+    free(q);
+    return 0;
+}
+END
+if $CC -O0 -o large large.c 2>"$err" && record large.lz4 ./large; then
+    "$replay" --check --json j large.lz4 >"$out" 2>"$err"
+    is "large blocks that the program hardly wrote: exit status" $? 0
+    at_least "they take little memory" \
+        $((64 << 20)) "$(json j peak_rss_bytes)"
+else
+    skip "large blocks" "no program can be made, or recorded, here"
+fi
 
 # --- Allocators that are wrong from the first call on ------------------------
 

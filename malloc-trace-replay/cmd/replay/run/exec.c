@@ -472,9 +472,13 @@ bool replay_one_call_at(const uint64_t *w, struct replay_one_call *c) {
         [REPLAY_FREE_SIZED] = REPLAY_KIND_FREE,
     };
     unsigned code = replay_word_code(*w);
+    c->present = UINT64_MAX;
     while (code == REPLAY_AWAIT || code == REPLAY_INTO ||
-           code == REPLAY_PRESENT)
+           code == REPLAY_PRESENT) {
+        if (code == REPLAY_PRESENT)
+            c->present = replay_word_slot(*w) * REPLAY_PRESENT_PAGE;
         code = replay_word_code(*++w);
+    }
     c->slot = replay_word_slot(*w);
     if (code == REPLAY_LONG) {
         c->kind = kind_of_call((unsigned)replay_word_size(w[0]));

@@ -76,16 +76,18 @@ extern const char *const replay_kind_name[REPLAY_KINDS];
 
 struct replay_one_call {
     enum replay_kind kind;
-    uint64_t size;   /* size of the block; saturated for a large block that is
+    uint64_t size;    /* size of the block; saturated for a large block that is
                         freed */
-    uint32_t thread; /* recorded thread, 0: unknown */
-    uint32_t slot;   /* slot or cell */
+    uint32_t thread;  /* recorded thread, 0: unknown */
+    uint32_t slot;    /* slot or cell */
+    uint64_t present; /* bytes of a new or resized block that the recorded
+                         program had written, about; UINT64_MAX: all */
     const struct replay_batch *batch;
     const uint64_t *at; /* the operation in the batch */
 };
 
-/* Sets kind, size and slot of *C to those of the operation at W, which may
-   begin with words that belong to it. False: it is no call. */
+/* Sets kind, size, slot and present of *C to those of the operation at W, which
+   may begin with words that belong to it. False: it is no call. */
 bool replay_one_call_at(const uint64_t *w, struct replay_one_call *c);
 /* Number of the operation in the trace, from 1. *ABOUT: it is the number of the
    first one in the batch, since the operations were dealt out to threads. Only

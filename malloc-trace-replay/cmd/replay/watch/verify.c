@@ -2,7 +2,8 @@
 /*
  * Observer that checks the allocator under test: alignment, zeros of calloc,
  * usable size, and overlap of live blocks. Each block is filled with its own
- * pattern, which is checked before the block is freed, and after it moved.
+ * pattern, as far as the recorded program wrote it, which is checked before the
+ * block is freed, and after it moved.
  *
  * A treap (Seidel and Aragon) keeps the live blocks by address, so that a new
  * block is compared with both neighbours.
@@ -32,17 +33,21 @@
 #define FAULTS_KEPT 20u
 /* Freed addresses that are remembered. */
 #define GONE ((size_t)64 << 10)
-/* Freed blocks, or bytes in them, after which an allocator that used none of
-   these addresses again is at fault. */
+/* Allocations, or bytes in GONE_LARGE or more of them, after which an allocator
+   that used none of the freed addresses again is at fault. A few large blocks
+   prove nothing: each has its own mapping, at an address that the kernel
+   chooses. */
 #define GONE_BLOCKS 100000u
 #define GONE_BYTES  ((uint64_t)256 << 20)
+#define GONE_LARGE  100u
 
 /* A live block, a node of the treap. */
 struct verify_block {
     uintptr_t start;
     uint64_t size;
-    uint64_t seed;  /* seed of its pattern */
-    uint32_t order; /* priority in the treap */
+    uint64_t filled; /* bytes of its pattern, from START */
+    uint64_t seed;   /* seed of its pattern */
+    uint32_t order;  /* priority in the treap */
     uint32_t left, right;
     uint32_t slot;
     uint32_t thread;
@@ -252,12 +257,12 @@ static uint64_t pattern_word(uint64_t seed, size_t word) {
 static void pattern_fill(const struct verify_block *b) {
     char *p = (char *)b->start;
     size_t i = 0;
-    for (; i + 8 <= b->size; i += 8) {
+    for (; i + 8 <= b->filled; i += 8) {
         uint64_t w = pattern_word(b->seed, i / 8);
         memcpy(p + i, &w, 8);
     }
     uint64_t w = pattern_word(b->seed, i / 8);
-    memcpy(p + i, &w, (size_t)b->size - i);
+    memcpy(p + i, &w, (size_t)b->filled - i);
 }
 
 /* Returns the first of LENGTH bytes at P that differs from the pattern of SEED;
@@ -297,7 +302,7 @@ void replay_verify_before(struct replay_verify *v,
         resized_block.start = 0;
         return; /* this fault was reported when the block was made */
     }
-    pattern_check(v, c, &resized_block, p, (size_t)resized_block.size,
+    pattern_check(v, c, &resized_block, p, (size_t)resized_block.filled,
                   "while it lived");
 }
 
@@ -330,6 +335,7 @@ static struct verify_block block_new(struct replay_verify *v,
                                      const void *p, size_t size) {
     struct verify_block b = {.start = (uintptr_t)p,
                              .size = size,
+                             .filled = tcm_min_u64(size, c->present),
                              .slot = c->slot,
                              .thread = c->thread};
     b.place = replay_one_call_place(c, &b.is_about);
@@ -382,7 +388,7 @@ void replay_verify_resized(struct replay_verify *v,
     }
     check_new(v, c, p, size, 0);
     if (was.start != 0)
-        pattern_check(v, c, &was, p, (size_t)tcm_min_u64(was.size, size),
+        pattern_check(v, c, &was, p, (size_t)tcm_min_u64(was.filled, size),
                       "when it was resized");
     struct verify_block b = block_new(v, c, p, size);
     check_overlap(v, c, &b);
@@ -395,7 +401,8 @@ static void verify_end(struct replay_watch *w, void *state) {
     (void)w;
     struct replay_one_call c = {.batch = &none, .at = none.word};
     if (v->again == 0 &&
-        (v->chances >= GONE_BLOCKS || v->chance_bytes >= GONE_BYTES)) {
+        (v->chances >= GONE_BLOCKS ||
+         (v->chance_bytes >= GONE_BYTES && v->chances >= GONE_LARGE))) {
         snprintf(v->text[v->faults < FAULTS_KEPT ? v->faults : FAULTS_KEPT - 1],
                  TEXT_BYTES,
                  "no memory was used again: %llu blocks of %llu bytes were "
@@ -411,8 +418,8 @@ static void verify_end(struct replay_watch *w, void *state) {
         if (!treap_remove(v, b->start, &found))
             continue;
         size_t at = pattern_differs((char *)found.start, found.seed,
-                                    (size_t)found.size);
-        if (at == found.size)
+                                    (size_t)found.filled);
+        if (at == found.filled)
             continue;
         c.kind = REPLAY_KIND_MALLOC;
         c.size = found.size;
