@@ -211,6 +211,7 @@ static void test_signals(void) {
     struct tool_child_spec what = {.body = look_at_signals};
     signal(SIGUSR1, note);
     signal(SIGUSR2, SIG_IGN);
+    signal(SIGINT, SIG_DFL); /* jobs in the background ignore it */
     sigprocmask(SIG_BLOCK, NULL, &before);
     tap_ok(tool_child_run(&what, 0, &end) && exited_with(&end, 0),
            "in a child caught signals have their default action, ignored "
