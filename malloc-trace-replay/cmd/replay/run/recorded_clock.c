@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/linux/os_process.h"
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
 #include "base/lock.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 __thread bool replay_makes_thread;
@@ -48,9 +48,6 @@ __thread bool replay_makes_thread;
    longer waited for: it polls, and does not wait for a time. */
 #define POLL_NS 100000000u
 
-/* Folder with an entry for each thread of this process. */
-#define TASKS "/proc/self/task"
-
 /* A thread that the allocator made, or that waited for a time. */
 struct replay_clock_thread {
     bool is_used;
@@ -75,17 +72,19 @@ static struct {
     int64_t shift_ns;  /* added to the real time while the clock is free */
     uint64_t soonest;
     struct tcm_lock lock;
-    struct replay_wait *waits;
+    struct tcm_dlist waits;
     uint32_t rests; /* changes when a woken thread waits again */
     struct replay_clock_thread thread[THREADS];
-    uint32_t threads;             /* records in use */
-    struct replay_clock_own *own; /* threads of the replay, less the first */
+    uint32_t threads;     /* records in use */
+    struct tcm_dlist own; /* threads of the replay, less the first */
     uint32_t owns;
     uint32_t has_woken;   /* a thread may have been given work */
     uint32_t is_counting; /* threads are stopped in the calls that they make for
                              memory */
     struct replay_clock_account account;
-} line = {.soonest = UINT64_MAX};
+} line = {.soonest = UINT64_MAX,
+          .waits = {&line.waits, &line.waits},
+          .own = {&line.own, &line.own}};
 
 static __thread uint64_t own_ns; /* time of the line; 0: the common one */
 static __thread struct replay_clock_thread *own_thread;
@@ -289,22 +288,14 @@ void replay_clock_own_begin(struct replay_clock_own *own) {
     *own = (struct replay_clock_own){.tid = tcm_os_tid()};
     tcm_lock(&line.lock);
     found_drop_locked(own->tid);
-    own->next = line.own;
-    if (own->next != NULL)
-        own->next->before = own;
-    line.own = own;
+    tcm_dlist_push_front(&line.own, &own->link);
     line.owns++;
     tcm_unlock(&line.lock);
 }
 
 void replay_clock_own_end(struct replay_clock_own *own) {
     tcm_lock(&line.lock);
-    if (own->before != NULL)
-        own->before->next = own->next;
-    else
-        line.own = own->next;
-    if (own->next != NULL)
-        own->next->before = own->before;
+    tcm_dlist_remove(&own->link);
     line.owns--;
     tcm_unlock(&line.lock);
 }
@@ -389,11 +380,17 @@ int replay_clock_tell_time(clockid_t id, struct timespec *ts) {
 
 /* --- Waits ---------------------------------------------------------------- */
 
+static struct replay_wait *wait_of(struct tcm_dlist *link) {
+    return TCM_CONTAINER_OF(link, struct replay_wait, link);
+}
+
 static void find_soonest_locked(void) {
     uint64_t least = UINT64_MAX;
-    for (struct replay_wait *w = line.waits; w != NULL; w = w->next)
+    for (struct tcm_dlist *l = line.waits.next; l != &line.waits; l = l->next) {
+        const struct replay_wait *w = wait_of(l);
         if (!w->due)
             least = tcm_min_u64(least, w->deadline_ns);
+    }
     tcm_store_relaxed(&line.soonest, least);
 }
 
@@ -409,10 +406,7 @@ void replay_wait_begin(struct replay_wait *w, uint64_t deadline_ns,
     tcm_lock(&line.lock);
     if (w->real_from_ns == 0)
         w->thread = thread_locked();
-    w->next = line.waits;
-    if (w->next != NULL)
-        w->next->before = w;
-    line.waits = w;
+    tcm_dlist_push_front(&line.waits, &w->link);
     if (deadline_ns < line.soonest)
         tcm_store_relaxed(&line.soonest, deadline_ns);
     if (is_led()) {
@@ -439,9 +433,11 @@ static void wake_locked(struct replay_wait *w) {
 
 /* Wakes the waits that are over. */
 static void wake_due_locked(void) {
-    for (struct replay_wait *w = line.waits; w != NULL; w = w->next)
+    for (struct tcm_dlist *l = line.waits.next; l != &line.waits; l = l->next) {
+        struct replay_wait *w = wait_of(l);
         if (!w->due && w->deadline_ns <= line.line_ns)
             wake_locked(w);
+    }
     find_soonest_locked();
 }
 
@@ -466,12 +462,7 @@ bool replay_wait_is_over(const struct replay_wait *w) {
 void replay_wait_end(void *wait) {
     struct replay_wait *w = wait;
     tcm_lock(&line.lock);
-    if (w->before != NULL)
-        w->before->next = w->next;
-    else
-        line.waits = w->next;
-    if (w->next != NULL)
-        w->next->before = w->before;
+    tcm_dlist_remove(&w->link);
     if (w->deadline_ns <= line.soonest)
         find_soonest_locked();
     if (w->thread != NULL)
@@ -598,8 +589,8 @@ struct folder_entry {
 };
 
 static bool is_own_locked(uint32_t tid) {
-    for (const struct replay_clock_own *o = line.own; o != NULL; o = o->next)
-        if (o->tid == tid)
+    for (struct tcm_dlist *l = line.own.next; l != &line.own; l = l->next)
+        if (TCM_CONTAINER_OF(l, struct replay_clock_own, link)->tid == tid)
             return true;
     return tid == tcm_os_pid();
 }
@@ -640,14 +631,13 @@ static bool find_in_folder_locked(int folder) {
    not made by this program's pthread_create, but by the function behind it, as
    jemalloc's are, and has not waited for a time yet. True: there were some. */
 static bool find_threads(void) {
-    struct stat st;
     int before = errno;
     bool is_found = false;
     tcm_lock(&line.lock);
-    /* The folder has a link for each thread, and two more. */
-    if (stat(TASKS, &st) == 0 &&
-        (uint64_t)st.st_nlink != (uint64_t)line.threads + line.owns + 3) {
-        int folder = open(TASKS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* The first thread has no record. */
+    if (tcm_os_thread_count() != (uint64_t)line.threads + line.owns + 1) {
+        int folder =
+            open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         is_found = folder >= 0 && find_in_folder_locked(folder);
         if (folder >= 0)
             close(folder);

@@ -43,6 +43,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/dlist.h"
 #include "cmd/replay/feed/translate.h"
 #include "cmd/replay/run/around.h"
 
@@ -85,7 +86,7 @@ extern __thread bool replay_makes_thread;
 
 /* A thread of the replay itself, on the stack of that thread. */
 struct replay_clock_own {
-    struct replay_clock_own *next, *before;
+    struct tcm_dlist link;
     uint32_t tid;
 };
 
@@ -167,7 +168,7 @@ clockid_t replay_clock_of(const struct timespec *at);
 #define REPLAY_SLICE_NS 1000000u
 
 struct replay_wait {
-    struct replay_wait *next, *before;
+    struct tcm_dlist link;
     uint64_t deadline_ns; /* time of the line */
     /* Within an operation: time of the line and real time when it began. */
     uint64_t from_ns, real_from_ns;
