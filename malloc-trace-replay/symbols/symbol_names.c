@@ -139,18 +139,36 @@ static void shorten_strings(char *text) {
     }
 }
 
+/* Place of the name that is shown for TEXT, with room to keep one; its value is
+   0: none is kept yet. NULL: out of memory. */
+static struct tool_map_entry *shown_place(struct symbol_names *n,
+                                          const char *text) {
+    struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)text);
+    if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
+                                         sizeof(*n->text))) {
+        n->failed = true;
+        return NULL;
+    }
+    TCM_ASSERT(e->value <= n->texts);
+    return e;
+}
+
+/* Keeps SHOWN, from malloc, at the place E. */
+static const char *keep(struct symbol_names *n, struct tool_map_entry *e,
+                        char *shown) {
+    n->text[n->texts++] = shown;
+    e->value = n->texts;
+    return shown;
+}
+
 /* TEXT demangled; TEXT itself if it is no mangled name. */
 static const char *demangled(struct symbol_names *n, const char *text) {
     if (text == NULL || text[0] != '_' || text[1] == '\0' ||
         strchr("ZRD", text[1]) == NULL)
         return text;
-    struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)text);
-    if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
-                                         sizeof(*n->text))) {
-        n->failed = true;
+    struct tool_map_entry *e = shown_place(n, text);
+    if (e == NULL)
         return text;
-    }
-    TCM_ASSERT(e->value <= n->texts);
     if (e->value != 0)
         return n->text[e->value - 1];
     char *plain = demangle(text);
@@ -159,33 +177,26 @@ static const char *demangled(struct symbol_names *n, const char *text) {
     if (cut_rust_hash(plain))
         decode_rust(plain);
     shorten_strings(plain);
-    n->text[n->texts++] = plain;
-    e->value = n->texts;
-    return plain;
+    return keep(n, e, plain);
 }
 
 /* The function of F, with the one that it is local to before it. */
 static const char *function_of(struct symbol_names *n,
                                const struct symbol_frame *f) {
+    char *whole;
     if (f->within == NULL)
         return demangled(n, f->function);
     const char *within = demangled(n, f->within);
-    struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)f->function);
-    if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
-                                         sizeof(*n->text))) {
-        n->failed = true;
+    struct tool_map_entry *e = shown_place(n, f->function);
+    if (e == NULL)
         return f->function;
-    }
     if (e->value != 0)
         return n->text[e->value - 1];
-    char *whole;
     if (asprintf(&whole, "%s::%s", within, f->function) < 0) {
         n->failed = true;
         return f->function;
     }
-    n->text[n->texts++] = whole;
-    e->value = n->texts;
-    return whole;
+    return keep(n, e, whole);
 }
 
 /* --- Places --------------------------------------------------------------- */
