@@ -22,7 +22,7 @@ struct export {
     struct format_out *out;
     struct format_exported *done;
     struct export_slot *slot;
-    size_t slots;
+    size_t slots, slot_room;
     uint64_t tags;
     uint64_t skipped; /* operations on slots that damage emptied or filled */
     uint32_t thread;  /* of the current record */
@@ -86,15 +86,12 @@ void format_out_left(struct format_out *o, const struct format_event *e) {
 
 /* Slot number SLOT; NULL: out of memory. */
 static struct export_slot *slot_at(struct export *x, uint32_t slot) {
-    size_t was = x->slots;
-    if (slot < was)
-        return &x->slot[slot];
-    if (!tool_array_reserve(&x->slot, &x->slots, (size_t)slot + 1,
-                            sizeof(*x->slot))) {
+    if (slot >= x->slots &&
+        !tool_array_extend(&x->slot, &x->slot_room, &x->slots, (size_t)slot + 1,
+                           sizeof(*x->slot))) {
         x->out->no_memory = true;
         return NULL;
     }
-    memset(x->slot + was, 0, (x->slots - was) * sizeof(*x->slot));
     return &x->slot[slot];
 }
 
