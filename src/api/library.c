@@ -15,6 +15,7 @@
 #include "base/linux/os_process.h"
 #include "base/lock.h"
 #include "core/cache_registry.h"
+#include "core/thread_shard.h"
 #include "gperftools/malloc_extension_c.h"
 
 #include <pthread.h>
@@ -59,6 +60,7 @@ static void thread_ends(void *state) {
         tcm_cache_destroy(cache);
     if (record != NULL)
         tcm_record_remove(record);
+    tcm_thread_shard_end();
     TCM_ASSERT(tcm_thread_is_valid(self));
 }
 

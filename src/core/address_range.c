@@ -18,7 +18,7 @@
 
 #define RANGE_MAX   TCM_CLASS_MAP_RANGE
 #define RANGE_MIN   TCM_GROW_STEP
-#define CUT_BYTES   ((size_t)4 << 30) /* a range of a shard other than 0 */
+#define CUT_BYTES   ((size_t)1 << 30) /* a range of a shard other than 0 */
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
 struct tcm_range_table tcm_ranges;

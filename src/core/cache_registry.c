@@ -9,13 +9,13 @@
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/thread_cache.h"
-
-uint32_t tcm_cache_count;
+#include "core/thread_shard.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
 #define CACHES_ASKED 8u /* when budget is short */
+#define ROUND_CLAIMS 256u
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
 static struct tcm_dlist registry = {&registry, &registry};
@@ -23,30 +23,66 @@ static struct tcm_dlist *last_asked = &registry;
 static int64_t total_budget = TOTAL_BUDGET;
 static int64_t unclaimed_budget = TOTAL_BUDGET;
 static uint64_t owed_total;
+static uint32_t claims;
 static uint64_t removed_misses;
 static uint64_t removed_overflows;
 static struct tcm_pool cache_pool =
     TCM_POOL_INIT(sizeof(struct tcm_thread_cache));
-static struct tcm_pool region_pool[TCM_MAX_REGION_LOG + 1];
+
+/* Idle regions, by the shard of the thread that gave them up. */
+static struct {
+    struct tcm_lock lock;
+    struct tcm_pool pool[TCM_MAX_REGION_LOG + 1];
+} TCM_ALIGNED(TCM_CACHE_LINE) regions[TCM_PAGE_SHARDS];
 
 void tcm_registry_init(void) {
-    for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++)
-        region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
+    for (uint32_t shard = 0; tcm_debug && shard < TCM_PAGE_SHARDS; shard++)
+        tcm_lock_init_rank(&regions[shard].lock, TCM_RANK_REGIONS);
+}
+
+/* A region that lies idle in a shard other than OWN. NULL: there is none, or
+   others are at it. */
+static struct tcm_entry *idle_region(uint32_t own, unsigned log) {
+    struct tcm_entry *entries = NULL;
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 0; i < n && entries == NULL; i++) {
+        if (i == own || tcm_load_relaxed(&regions[i].pool[log].free) == NULL ||
+            !tcm_lock_try(&regions[i].lock))
+            continue;
+        if (regions[i].pool[log].free != NULL)
+            entries = tcm_pool_get(&regions[i].pool[log]);
+        tcm_unlock(&regions[i].lock);
+    }
+    return entries;
+}
+
+/* Locks the regions of shard OWN, and returns the pool of those of 2^LOG
+   entries. Pools are made when they are first used. */
+static struct tcm_pool *lock_regions(uint32_t own, unsigned log) {
+    struct tcm_pool *pool = &regions[own].pool[log];
+    TCM_ASSERT(log <= TCM_MAX_REGION_LOG);
+    tcm_lock(&regions[own].lock);
+    pool->record_bytes = sizeof(struct tcm_entry) << log;
+    return pool;
 }
 
 struct tcm_entry *tcm_registry_get_region(unsigned log) {
-    TCM_ASSERT(log <= TCM_MAX_REGION_LOG);
-    tcm_lock(&registry_lock);
-    struct tcm_entry *entries = tcm_pool_get(&region_pool[log]);
-    tcm_unlock(&registry_lock);
+    uint32_t own = tcm_thread_shard();
+    struct tcm_entry *entries = NULL;
+    if (tcm_load_relaxed(&regions[own].pool[log].free) == NULL)
+        entries = idle_region(own, log);
+    if (entries != NULL)
+        return entries;
+    entries = tcm_pool_get(lock_regions(own, log));
+    tcm_unlock(&regions[own].lock);
     return entries;
 }
 
 void tcm_registry_put_region(unsigned log, struct tcm_entry *entries) {
-    TCM_ASSERT(log <= TCM_MAX_REGION_LOG && entries != NULL);
-    tcm_lock(&registry_lock);
-    tcm_pool_put(&region_pool[log], entries);
-    tcm_unlock(&registry_lock);
+    uint32_t own = tcm_thread_shard();
+    TCM_ASSERT(entries != NULL);
+    tcm_pool_put(lock_regions(own, log), entries);
+    tcm_unlock(&regions[own].lock);
 }
 
 struct tcm_thread_cache *tcm_registry_get_cache(void) {
@@ -195,15 +231,37 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
     TCM_ASSERT_SLOW(sums_are_valid());
 }
 
-/* Takes budget from the next cache in turn that has more than the least.
-   Returns the bytes taken. */
+/*
+ * True if CACHE may keep its budget from a cache that has OTHERS and wants
+ * BYTES more: it is in use, and would soon be the poorer one. Busy caches that
+ * took budget from each other in turn would each time empty bins that are
+ * filled again. CACHE is in use if it took slow paths between the last two
+ * rounds of ROUND_CLAIMS claims in which it was asked.
+ */
+static bool may_keep_budget(struct tcm_thread_cache *cache, uint64_t others,
+                            uint64_t bytes) {
+    tcm_lock_assert_held(&registry_lock);
+    uint32_t round = claims / ROUND_CLAIMS;
+    if (cache->asked_round != round) {
+        uint64_t uses = tcm_load_relaxed(&cache->misses) +
+                        tcm_load_relaxed(&cache->overflows);
+        cache->in_use = uses != cache->uses_asked;
+        cache->uses_asked = uses;
+        cache->asked_round = round;
+    }
+    return cache->in_use && cache->budget_bytes < others + 2 * bytes;
+}
+
+/* Takes budget from the next cache in turn that has more than the least and may
+   not keep it. Returns the bytes taken. */
 static uint64_t take_budget_in_turn(const struct tcm_thread_cache *cache,
                                     uint64_t bytes) {
     for (unsigned i = 0; i < CACHES_ASKED; i++) {
         struct tcm_thread_cache *giver = next_in_turn();
-        uint64_t got = giver == NULL || giver == cache
-                           ? 0
-                           : take_budget(giver, bytes, debt_limit());
+        if (giver == NULL || giver == cache ||
+            may_keep_budget(giver, cache->budget_bytes, bytes))
+            continue;
+        uint64_t got = take_budget(giver, bytes, debt_limit());
         if (got != 0)
             return got;
     }
@@ -215,6 +273,7 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
         bytes > TCM_CACHE_BUDGET_STEP ? bytes : TCM_CACHE_BUDGET_STEP;
     uint64_t got = 0;
     tcm_lock(&registry_lock);
+    claims++;
     if (unclaimed_budget >= (int64_t)want) {
         unclaimed_budget -= (int64_t)want;
         got = want;
@@ -347,5 +406,18 @@ void tcm_registry_lock(void) {
 }
 
 void tcm_registry_unlock(void) {
+    tcm_unlock(&registry_lock);
+}
+
+void tcm_registry_lock_all(void) {
+    tcm_lock(&registry_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_lock(&regions[i].lock);
+}
+
+void tcm_registry_unlock_all(void) {
+    tcm_lock_assert_held(&registry_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_unlock(&regions[i].lock);
     tcm_unlock(&registry_lock);
 }

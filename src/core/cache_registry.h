@@ -8,7 +8,8 @@
  * which may make the unclaimed part negative. Caches are asked for budget in
  * cyclic order of their creation.
  *
- * Threads: one lock, rank CACHE_REGISTRY; metadata lock inside.
+ * Threads: one lock, rank CACHE_REGISTRY; metadata lock inside. The regions of
+ * each shard have a lock of their own, rank REGIONS.
  */
 #ifndef TCM_CORE_CACHE_REGISTRY_H
 #define TCM_CORE_CACHE_REGISTRY_H
@@ -87,8 +88,12 @@ unsigned tcm_cache_copy(const struct tcm_thread_cache *cache,
 /* Shuts all caches (thread_cache.h), detached ones too. */
 void tcm_registry_shut_all(void);
 
-/* The registry lock, around fork. */
+/* The registry lock. */
 void tcm_registry_lock(void);
 void tcm_registry_unlock(void);
+/* That lock and those of the regions, around fork: no shard is opened
+   meanwhile. */
+void tcm_registry_lock_all(void);
+void tcm_registry_unlock_all(void);
 
 #endif

@@ -7,26 +7,69 @@
 #include "core/page_map.h"
 
 #define PREFETCH_AHEAD 4u /* objects between a span's prefetch and its use */
+#define VISIT_MOST     (4u * TCM_MAX_BATCH) /* objects returned at once */
 
-struct tcm_central tcm_central[TCM_MAX_CLASSES];
-
-void tcm_central_init(void) {
-    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++)
-        tcm_lock_init_rank(&tcm_central[size_class].lock,
-                           TCM_RANK_CENTRAL_LIST);
-}
+/* Before a thread gets pages that are not resident, or those of another shard,
+   it takes objects of lists with more than this. */
+#define KEPT_BYTES ((uint64_t)16 << 10)
+/* Most chances in a row to do so that are not used after lists had less. */
+#define LOOK_WAIT 32u
 
 static unsigned class_of(const struct tcm_central *central) {
-    return (unsigned)(central - tcm_central);
+    TCM_ASSERT(central == &tcm_central[central->shard][central->size_class]);
+    return central->size_class;
 }
 
-static struct tcm_central *lock_class(unsigned size_class) {
-    struct tcm_central *central = &tcm_central[size_class];
-    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
-    tcm_lock(&central->lock);
+/* The list that SPAN, SMALL, belongs to. */
+static struct tcm_central *list_of(const struct tcm_span *span) {
+    TCM_ASSERT(span->home < TCM_PAGE_SHARDS);
+    return &tcm_central[span->home][span->size_class];
+}
+
+uint32_t tcm_object_home(unsigned size_class, const void *object) {
+    const struct tcm_span *span = tcm_page_span(object);
+    if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
+                     span->size_class != size_class))
+        tcm_die_pointer("attempt to free an invalid pointer", object);
+    TCM_ASSERT(span->home < tcm_load_relaxed(&tcm_page_shards));
+    return span->home;
+}
+
+/* Links the lists of CENTRAL when it is first used. */
+static TCM_COLD void link_lists(struct tcm_central *central) {
+    for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
+        tcm_dlist_init(&central->spans[b]);
+    central->size_class = (uint8_t)(central - tcm_central[central->shard]);
+    TCM_ASSERT(class_of(central) != 0 && class_of(central) < tcm_class_count);
+}
+
+/* Prepares CENTRAL, whose lock was taken. */
+static TCM_ALWAYS_INLINE void enter(struct tcm_central *central) {
+    tcm_lock_assert_held(&central->lock);
     if (TCM_UNLIKELY(central->spans[0].next == NULL))
-        for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
-            tcm_dlist_init(&central->spans[b]);
+        link_lists(central);
+}
+
+static void lock_list(struct tcm_central *central) {
+    tcm_lock(&central->lock);
+    enter(central);
+}
+
+/* Locks the list that the calling thread takes objects of CLASS from. */
+static struct tcm_central *lock_own_list(unsigned size_class) {
+    struct tcm_central *central =
+        &tcm_central[tcm_class_shard(size_class)][size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
+    if (TCM_LIKELY(tcm_lock_try(&central->lock))) {
+        tcm_heat_cool(&central->heat);
+        if (tcm_class_is_parted(size_class))
+            tcm_thread_shard_passes();
+    } else {
+        tcm_class_waits(size_class, &central->heat);
+        central = &tcm_central[tcm_class_shard(size_class)][size_class];
+        tcm_lock(&central->lock);
+    }
+    enter(central);
     return central;
 }
 
@@ -70,8 +113,9 @@ static void map_entries(const struct tcm_span *span) {
 static bool make_words(struct tcm_span *span) {
     if (!tcm_object_words)
         return false;
-    struct tcm_central *central = lock_class(span->size_class);
+    struct tcm_central *central = list_of(span);
     bool done = true;
+    lock_list(central);
     TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
     if (span->words == NULL) {
         uint64_t *table = central->free_tables;
@@ -130,24 +174,30 @@ static unsigned bucket_of(const struct tcm_span *span) {
    bucket. */
 static void list_insert(struct tcm_central *central, struct tcm_span *span) {
     tcm_lock_assert_held(&central->lock);
-    TCM_ASSERT(span->size_class == class_of(central) &&
-               tcm_span_is_valid(span));
+    TCM_ASSERT(list_of(span) == central && tcm_span_is_valid(span));
     span->bucket = (uint8_t)bucket_of(span);
     TCM_ASSERT(span->bucket < TCM_CENTRAL_BUCKETS);
     tcm_dlist_push_front(&central->spans[span->bucket], &span->link);
 }
 
-/* A span of CLASS with all objects free, MOVING. No lock is held: the heap may
-   have to grow for it. NULL: out of memory. */
-static struct tcm_span *make_span(unsigned size_class) {
+/* A span for CENTRAL with all objects free, MOVING. IDLE: of idle pages of the
+   thread's shard. No lock is held: the heap may have to grow for it. NULL: out
+   of memory, or of idle pages. */
+static struct tcm_span *make_span(const struct tcm_central *central,
+                                  bool idle) {
+    unsigned size_class = class_of(central);
     const struct tcm_class_info *info = &tcm_class[size_class];
     unsigned bit_words = (info->objects + 63u) / 64;
-    TCM_ASSERT(!tcm_lock_is_held(&tcm_central[size_class].lock));
+    TCM_ASSERT(!tcm_lock_is_held(&central->lock));
     struct tcm_span *span =
-        tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
+        idle ? tcm_page_heap_alloc_idle(info->pages, bit_words)
+             : tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words,
+                                   NULL);
     if (span == NULL)
         return NULL;
-    span->size_class = (uint8_t)size_class;
+    /* Atomic: see tcm_central_lock_span. */
+    tcm_store_relaxed(&span->size_class, (uint8_t)size_class);
+    tcm_store_relaxed(&span->home, (uint8_t)central->shard);
     span->words = NULL;
     span->objects = info->objects;
     span->free_count = span->objects;
@@ -197,7 +247,7 @@ static void free_spans(struct tcm_span *chain) {
         struct tcm_span *span = chain;
         chain = span->left;
         TCM_ASSERT(span->state == TCM_SPAN_MOVING);
-        TCM_ASSERT(!tcm_lock_is_held(&tcm_central[span->size_class].lock));
+        TCM_ASSERT(!tcm_lock_is_held(&list_of(span)->lock));
         for (size_t page = 0; page < span->pages; page++)
             tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
         for (size_t page = 1; page + 1 < span->pages; page++)
@@ -329,11 +379,11 @@ static void **take_lines(struct tcm_span *span, void **out, void **end) {
    END, the lowest one highest. Where several threads allocate and a line holds
    several objects, objects of wholly free lines come first: another thread may
    use the other objects of a line. Returns how many. */
-static unsigned take_objects(struct tcm_span *span, void **end,
-                             unsigned count) {
+static TCM_ALWAYS_INLINE unsigned take_objects(struct tcm_span *span,
+                                               void **end, unsigned count) {
     size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
-    tcm_lock_assert_held(&tcm_central[span->size_class].lock);
+    tcm_lock_assert_held(&list_of(span)->lock);
     TCM_ASSERT(tcm_span_is_valid(span) && span->free_count != 0);
     TCM_ASSERT_SLOW(bits_are_counted(span));
     if (count > span->free_count)
@@ -367,40 +417,106 @@ static void relist(struct tcm_central *central, struct tcm_span *span,
         list_insert(central, span);
 }
 
+/* Takes up to COUNT objects of SPAN, of CENTRAL, for places below END. LISTED:
+   it is in the list of its bucket. Returns how many. */
+static TCM_ALWAYS_INLINE unsigned take_from(struct tcm_central *central,
+                                            struct tcm_span *span, bool listed,
+                                            void **end, unsigned count) {
+    unsigned n = take_objects(span, end, count);
+    TCM_ASSERT(central->free_objects >= n);
+    add_to_counter(&central->free_objects, -(uint64_t)n);
+    relist(central, span, listed);
+    return n;
+}
+
+/* Takes up to COUNT objects that CENTRAL has, for places below END. Returns how
+   many. */
+static unsigned take_listed(struct tcm_central *central, void **end,
+                            unsigned count) {
+    unsigned got = 0;
+    struct tcm_span *span;
+    while (got < count && (span = fullest_span(central)) != NULL)
+        got += take_from(central, span, true, end - got, count - got);
+    return got;
+}
+
+/* Takes up to COUNT objects, for places below END, of a list of the class of
+   CENTRAL that has more than KEPT bytes of them. Returns how many. */
+static unsigned take_elsewhere(const struct tcm_central *central, uint64_t kept,
+                               void **end, unsigned count) {
+    unsigned size_class = class_of(central), got = 0;
+    uint32_t n = tcm_class_parts(size_class), shard = central->shard;
+    TCM_ASSERT(!tcm_lock_is_held(&central->lock));
+    for (uint32_t i = 1; i < n && got == 0; i++) {
+        struct tcm_central *other = &tcm_central[(shard + i) % n][size_class];
+        if (tcm_load_relaxed(&other->free_objects) *
+                tcm_class[size_class].size <=
+            kept)
+            continue;
+        lock_list(other);
+        got = take_listed(other, end, count);
+        add_to_counter(&other->fetches, 1);
+        tcm_unlock(&other->lock);
+    }
+    return got;
+}
+
+/* Gets a span for CENTRAL, which has none with free objects: a new one, in no
+   list, or NULL. Then *GOT tells how many objects, up to COUNT, were taken of
+   other lists instead, for places below END; none: out of memory. The lock is
+   dropped meanwhile. */
+static struct tcm_span *get_span(struct tcm_central *central, void **end,
+                                 unsigned count, unsigned *got) {
+    struct tcm_span *span = NULL;
+    *got = 0;
+    tcm_unlock(&central->lock);
+    if (tcm_class_is_parted(class_of(central))) {
+        span = make_span(central, true);
+        if (span == NULL && !tcm_backoff_waits(&central->looks)) {
+            *got = take_elsewhere(central, KEPT_BYTES, end, count);
+            tcm_backoff_note(&central->looks, *got != 0, 1, LOOK_WAIT);
+        }
+    }
+    if (span == NULL && *got == 0)
+        span = make_span(central, false);
+    if (span == NULL && *got == 0)
+        *got = take_elsewhere(central, 0, end, count);
+    tcm_lock(&central->lock);
+    if (span != NULL)
+        add_span(central, span);
+    return span;
+}
+
 unsigned tcm_central_fetch(unsigned size_class, void **out,
                            unsigned count_wanted) {
-    struct tcm_central *central = lock_class(size_class);
+    struct tcm_central *central = lock_own_list(size_class);
+    void **end = out + count_wanted;
     unsigned got = 0;
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
+        unsigned others = 0;
         bool listed = span != NULL;
         if (!listed) {
-            tcm_unlock(&central->lock);
-            span = make_span(size_class);
-            tcm_lock(&central->lock);
+            span = get_span(central, end - got, count_wanted - got, &others);
+            got += others;
             /* Other threads may have returned objects to fuller spans
                meanwhile; but the new span must not stay with all its objects
                free, so it is used. */
-            if (span != NULL) {
-                add_span(central, span);
-            } else {
+            if (span == NULL && others == 0) {
                 span = fullest_span(central);
                 listed = true;
             }
         }
-        if (span == NULL)
+        if (span != NULL)
+            got +=
+                take_from(central, span, listed, end - got, count_wanted - got);
+        else if (others == 0)
             break;
-        unsigned n =
-            take_objects(span, out + count_wanted - got, count_wanted - got);
-        got += n;
-        TCM_ASSERT(central->free_objects >= n);
-        add_to_counter(&central->free_objects, -(uint64_t)n);
-        relist(central, span, listed);
     }
     add_to_counter(&central->fetches, 1);
     tcm_unlock(&central->lock);
     if (TCM_UNLIKELY(got < count_wanted))
-        __builtin_memmove(out, out + count_wanted - got, got * sizeof(out[0]));
+        __builtin_memmove(out, end - got, got * sizeof(out[0]));
     return got;
 }
 
@@ -579,14 +695,34 @@ static void count_freed(struct tcm_central *central, struct tcm_span *span,
         list_insert(central, span);
 }
 
-void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
-    struct tcm_central *central = lock_class(size_class);
-    struct tcm_span *empty = NULL;
-    add_to_counter(&central->free_objects, n);
+/* The list that OBJECT belongs to. If another thread parts the class just now,
+   OBJECT is older than that, since it was handed to this thread by one that had
+   not seen the mark. */
+static struct tcm_central *list_of_object(unsigned size_class,
+                                          const void *object) {
+    uint32_t home = tcm_class_is_parted(size_class)
+                        ? tcm_object_home(size_class, object)
+                        : 0;
+    return &tcm_central[home][size_class];
+}
+
+/* Returns those of the N OBJECTS that belong to the list of the first. Moves
+   the others to REST, which may be OBJECTS, and returns their number. Adds
+   spans that became empty to *EMPTY. */
+static unsigned return_some(unsigned size_class, void *const *objects,
+                            unsigned n, void **rest, struct tcm_span **empty) {
+    struct tcm_central *central = list_of_object(size_class, objects[0]);
+    unsigned left = 0;
+    lock_list(central);
     for (unsigned i = 0; i < n;) {
         struct tcm_span *span = span_of(central, objects[i]);
+        if (TCM_UNLIKELY(span->home != central->shard)) {
+            rest[left++] = objects[i++];
+            continue;
+        }
         unsigned same = mark_free(central, span, objects + i, n - i);
-        count_freed(central, span, same, &empty);
+        add_to_counter(&central->free_objects, same);
+        count_freed(central, span, same, empty);
         i += same;
         if (i + PREFETCH_AHEAD < n) {
             struct tcm_span *ahead = tcm_page_span(objects[i + PREFETCH_AHEAD]);
@@ -596,15 +732,60 @@ void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
     }
     add_to_counter(&central->returns, 1);
     tcm_unlock(&central->lock);
+    return left;
+}
+
+void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
+    struct tcm_span *empty = NULL;
+    void *rest[VISIT_MOST];
+    for (unsigned i = 0; i < n; i += VISIT_MOST) {
+        unsigned left = n - i < VISIT_MOST ? n - i : VISIT_MOST;
+        left = return_some(size_class, objects + i, left, rest, &empty);
+        while (left != 0)
+            left = return_some(size_class, rest, left, rest, &empty);
+    }
     free_spans(empty);
+}
+
+/* A span becomes SMALL, and ceases to be, under the lock of its list, and its
+   class and home change only while it is MOVING: so if they are those of the
+   list whose lock is held, the span is of that list. */
+struct tcm_lock *tcm_central_lock_span(const struct tcm_span *span,
+                                       unsigned size_class) {
+    uint8_t home = tcm_load_relaxed(&span->home);
+    /* A shard that this thread does not know of yet. */
+    if (home >= tcm_load_acquire(&tcm_page_shards))
+        return NULL;
+    struct tcm_lock *lock = &tcm_central[home][size_class].lock;
+    tcm_lock(lock);
+    if (tcm_load_relaxed(&span->state) == TCM_SPAN_SMALL &&
+        tcm_load_relaxed(&span->size_class) == size_class &&
+        tcm_load_relaxed(&span->home) == home)
+        return lock;
+    tcm_unlock(lock);
+    return NULL;
+}
+
+void tcm_central_figures(unsigned size_class, struct tcm_central_figures *out) {
+    uint32_t n = tcm_class_parts(size_class);
+    __builtin_memset(out, 0, sizeof(*out));
+    for (uint32_t shard = 0; shard < n; shard++) {
+        const struct tcm_central *central = &tcm_central[shard][size_class];
+        out->spans += tcm_load_relaxed(&central->span_count);
+        out->free_objects += tcm_load_relaxed(&central->free_objects);
+        out->fetches += tcm_load_relaxed(&central->fetches);
+        out->returns += tcm_load_relaxed(&central->returns);
+    }
 }
 
 void tcm_central_lock_all(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_lock(&tcm_central[size_class].lock);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            tcm_lock(&tcm_central[i][size_class].lock);
 }
 
 void tcm_central_unlock_all(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_unlock(&tcm_central[size_class].lock);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            tcm_unlock(&tcm_central[i][size_class].lock);
 }

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The central list of a size class: free objects of all its spans, for all
+ * The central lists of a size class: free objects of all its spans, for all
  * threads.
  *
- * Invariants: a span of the class is in the list of its bucket if it has free
- * objects, else in none. A bucket holds spans with like shares of free objects.
- * Objects are taken from the fullest bucket first, so that spans of the others
- * can become empty, and from the lowest slot of the span. A span whose objects
- * are all free goes back to the page heap at once.
+ * A class that is parted (thread_shard.h) has a list in each shard, of the
+ * spans that threads of the shard made. The home of a span, the shard of its
+ * list, does not change: objects go back there whichever thread frees them, and
+ * spans from before the parting stay at home in shard 0. A thread whose list is
+ * empty and whose shard has no idle pages takes objects of lists that have many
+ * before it gets other pages: so no memory stays with a shard whose threads
+ * sleep, but for a bounded part.
  *
- * Threads: one lock per class, rank CENTRAL_LIST. It is not held while a span
+ * Invariants: a span of the class is in its home's list, in its bucket, if it
+ * has free objects, else in none. A bucket holds spans with like shares of free
+ * objects. Objects are taken from the fullest bucket first, so that spans of
+ * the others can become empty, and from the lowest slot of the span. A span
+ * whose objects are all free goes back to the page heap at once.
+ *
+ * Threads: one lock per list, rank CENTRAL_LIST. It is not held while a span
  * comes from the page heap or goes back there, because that may call the
  * system: the span is MOVING then, known to one thread. A child that is forked
  * at that moment loses the span.
@@ -21,6 +29,7 @@
 #include "base/lock.h"
 #include "core/size_class.h"
 #include "core/span.h"
+#include "core/thread_shard.h"
 
 #define TCM_CENTRAL_BUCKETS 4
 
@@ -33,11 +42,14 @@ struct tcm_central {
     uint64_t free_objects;
     uint64_t fetches;
     uint64_t returns;
+    uint32_t heat;            /* see tcm_class_waits */
+    struct tcm_backoff looks; /* at other lists */
+    uint8_t shard;            /* its number */
+    uint8_t size_class;       /* since it was linked */
 } TCM_ALIGNED(2 * TCM_CACHE_LINE);
 
-extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
-
-void tcm_central_init(void);
+/* Home of the span of OBJECT, which is of CLASS and the caller's. */
+uint32_t tcm_object_home(unsigned size_class, const void *object);
 
 /* Writes up to COUNT objects to OUT in the order of a bin, which uses the last
    one first: within a span the lowest address comes last, but before it objects
@@ -66,7 +78,19 @@ uint64_t *tcm_object_word(const void *ptr, bool make);
 uint64_t *tcm_object_word_or_none(const void *object);
 extern uint64_t tcm_no_word;
 
-/* The locks of all classes, around fork. */
+/* Takes and returns the lock of the list that SPAN is of, so that it stays as
+   it is. NULL: SPAN, a record found through the page map, is not a SMALL one of
+   CLASS, or no longer. */
+struct tcm_lock *tcm_central_lock_span(const struct tcm_span *span,
+                                       unsigned size_class);
+
+/* Sums over the lists of a class; of several moments. */
+struct tcm_central_figures {
+    uint64_t spans, free_objects, fetches, returns;
+};
+void tcm_central_figures(unsigned size_class, struct tcm_central_figures *out);
+
+/* The locks of all lists, around fork: no shard is opened meanwhile. */
 void tcm_central_lock_all(void);
 void tcm_central_unlock_all(void);
 

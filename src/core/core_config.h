@@ -7,7 +7,11 @@
  * span         consecutive pages with one record: free, or the objects of one
  *              size class, or one large block
  * run          a free span
- * shard        a part of the page heap with a lock of its own
+ * shard        a part of the page heap with a lock of its own; each thread has
+ *              one (thread_shard.h)
+ * parted       said of a size class that has a central list and a transfer
+ *              cache in each shard
+ * home         the shard whose central list has a span
  * size class   a size that small requests are rounded up to
  * scaled class a size class as an offset to its bin (size_class.h)
  * object       a block of a size class; its slot is its index in the span
@@ -15,7 +19,8 @@
  * object word  a 64-bit word per object for the layer above, in a table of the
  *              span; builds with TCM_OBJECT_WORDS only
  * entry        of the page map: class and table of a page; of a bin: one object
- * central list the free objects of one class, for all threads
+ * central list the free objects of one class, for the threads of all shards or
+ *              of one
  * bucket       spans of a central list with like shares of free objects
  * transfer     objects of one class on their way between threads
  * bin          the free objects of one class in a thread cache

@@ -29,8 +29,8 @@ struct tcm_stats {
 #undef X
 };
 
-/* Counters of the page heap except for spans, which its shards count; the other
-   counters are 0 here. Defined in run_set.c, as is tcm_page_stats. */
+/* Counters of the page heap except for those that its shards count; the other
+   counters are 0 here. Defined in run_set.c, as are the next two. */
 extern struct tcm_stats tcm_stats;
 
 /* Number of thread caches, set by their registry: with more than one, threads
@@ -56,12 +56,6 @@ static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
 /* Adds N to a counter of rare events, which all shards share. */
 static inline void tcm_page_event(uint64_t *counter, uint64_t n) {
     (void)tcm_add_relaxed(counter, n);
-}
-
-/* Counts BYTES of RELEASED pages that come into use. */
-static inline void tcm_page_taken(uint64_t bytes) {
-    tcm_page_event(&tcm_stats.system_bytes_taken, bytes);
-    tcm_page_event(&tcm_page_stats.commit_count, 1);
 }
 
 /* Counts BYTES that the system took back. */

@@ -15,8 +15,7 @@ bool tcm_heap_init(void) {
     if (heap_ready)
         return true;
     tcm_page_heap_init();
-    tcm_central_init();
-    tcm_transfer_init();
+    tcm_thread_shards_init();
     tcm_registry_init();
     heap_ready = true;
     return true;
@@ -144,7 +143,8 @@ uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr) {
 /* Fork                                                                     */
 
 void tcm_heap_fork_prepare(void) {
-    tcm_registry_lock();
+    tcm_thread_shards_lock();
+    tcm_registry_lock_all();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
     tcm_page_heap_lock_all();
@@ -158,7 +158,8 @@ void tcm_heap_fork_parent(void) {
     tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
-    tcm_registry_unlock();
+    tcm_registry_unlock_all();
+    tcm_thread_shards_unlock();
 }
 
 /*
@@ -177,7 +178,8 @@ void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_registry_forget_others(own);
-    tcm_registry_unlock();
+    tcm_registry_unlock_all();
+    tcm_thread_shards_unlock();
 }
 
 /* ------------------------------------------------------------------------ */
@@ -241,12 +243,12 @@ void tcm_heap_figures(struct tcm_heap_figures *out) {
     };
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         uint64_t size = tcm_class[size_class].size;
-        out->central_bytes +=
-            tcm_load_relaxed(&tcm_central[size_class].free_objects) * size;
-        out->transfer_bytes +=
-            tcm_load_relaxed(&tcm_transfer[size_class].count) * size;
+        struct tcm_central_figures central;
+        tcm_central_figures(size_class, &central);
+        out->central_bytes += central.free_objects * size;
+        out->transfer_bytes += tcm_transfer_objects(size_class) * size;
         out->slack_bytes +=
-            tcm_load_relaxed(&tcm_central[size_class].span_count) *
+            central.spans *
             ((uint64_t)tcm_class[size_class].pages * TCM_PAGE_SIZE -
              tcm_class[size_class].objects * size);
     }
@@ -269,16 +271,18 @@ void tcm_stats_read(struct tcm_stats *out) {
     TCM_STATS(X)
 #undef X
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        const struct tcm_central *central = &tcm_central[size_class];
-        out->central_fetches += tcm_load_relaxed(&central->fetches);
-        out->central_returns += tcm_load_relaxed(&central->returns);
-        out->transfer_cache_hits +=
-            tcm_load_relaxed(&tcm_transfer[size_class].hits);
+        struct tcm_central_figures central;
+        tcm_central_figures(size_class, &central);
+        out->central_fetches += central.fetches;
+        out->central_returns += central.returns;
+        out->transfer_cache_hits += tcm_transfer_hits(size_class);
     }
     uint32_t shards = tcm_load_acquire(&tcm_page_shards);
     for (uint32_t i = 0; i < shards; i++) {
         out->spans_made += tcm_load_relaxed(&tcm_page_shard[i]->spans_made);
         out->spans_freed += tcm_load_relaxed(&tcm_page_shard[i]->spans_freed);
+        out->system_bytes_taken +=
+            tcm_load_relaxed(&tcm_page_shard[i]->taken_bytes);
     }
     struct tcm_registry_totals caches;
     tcm_registry_totals(&caches);

@@ -23,11 +23,13 @@ void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out) {
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_central_figures central;
+    tcm_central_figures(size_class, &central);
     out->size = info->size;
-    out->spans = tcm_load_relaxed(&tcm_central[size_class].span_count);
+    out->spans = central.spans;
     out->slots = out->spans * info->objects;
-    out->central = tcm_load_relaxed(&tcm_central[size_class].free_objects);
-    out->transfer = tcm_load_relaxed(&tcm_transfer[size_class].count);
+    out->central = central.free_objects;
+    out->transfer = tcm_transfer_objects(size_class);
     out->cached = cached;
     uint64_t idle = out->central + out->transfer + cached;
     /* The parts may be of different moments. */
@@ -134,10 +136,10 @@ bool tcm_census_is_block(const void *ptr) {
     uint64_t slot = tcm_class_slot(&tcm_class[info.size_class],
                                    (uintptr_t)ptr - info.span->start);
     /* The span may have gone meanwhile, if the block is not the caller's. */
-    tcm_lock(&tcm_central[info.size_class].lock);
-    bool used = info.span->state == TCM_SPAN_SMALL &&
-                info.span->size_class == info.size_class &&
-                (info.span->free_bits[slot / 64] >> (slot % 64) & 1) == 0;
-    tcm_unlock(&tcm_central[info.size_class].lock);
+    struct tcm_lock *lock = tcm_central_lock_span(info.span, info.size_class);
+    if (lock == NULL)
+        return false;
+    bool used = (info.span->free_bits[slot / 64] >> (slot % 64) & 1) == 0;
+    tcm_unlock(lock);
     return used;
 }

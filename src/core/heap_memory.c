@@ -116,7 +116,7 @@ static void free_parts(struct walk *w) {
 }
 
 static void note_parts(struct walk *w) {
-    tcm_lock(&tcm_growth_lock);
+    tcm_lock(&tcm_growth.lock);
     for (uint32_t i = 0; i < tcm_ranges.count; i++) {
         const struct tcm_range *range = &tcm_ranges.range[i];
         w->out.reserved_bytes += range->length - range->committed;
@@ -127,7 +127,7 @@ static void note_parts(struct walk *w) {
                           .bytes = range->committed,
                           .heap = tcm_page_shard[range->shard]};
     }
-    tcm_unlock(&tcm_growth_lock);
+    tcm_unlock(&tcm_growth.lock);
 }
 
 /* Makes the marks of all parts. false: out of memory. */
@@ -201,8 +201,9 @@ static bool mark_caches(struct walk *w) {
     for (size_t i = 0; i < w->caches; i++)
         mark_cache(w, w->cache[i]);
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        mark_objects(w, tcm_transfer_copy(size_class, w->object),
-                     &w->out.by_class[size_class].transfer_cache);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            mark_objects(w, tcm_transfer_copy(i, size_class, w->object),
+                         &w->out.by_class[size_class].transfer_cache);
     return true;
 }
 
@@ -280,20 +281,19 @@ static void put(struct walk *w, const struct part *part, enum kind kind,
 
 /* --- Spans ---------------------------------------------------------------- */
 
-/* Copies the bits of the SMALL span that F describes. false: it is gone. A span
-   whose entry has the class was complete before it was SMALL, and stays SMALL
-   while the lock of its class is held. */
+/* Copies the bits of the SMALL span that F describes. false: it is gone. */
 static bool copy_bits(const struct found *f, uint64_t bits[BIT_WORDS]) {
     const struct tcm_span *span = f->span;
     const void *start = (const void *)f->start;
-    tcm_lock(&tcm_central[f->size_class].lock);
-    bool same = tcm_load_relaxed(&span->state) == TCM_SPAN_SMALL &&
-                tcm_page_span(start) == span &&
+    struct tcm_lock *lock = tcm_central_lock_span(span, f->size_class);
+    if (lock == NULL)
+        return false;
+    bool same = tcm_page_span(start) == span &&
                 tcm_entry_class(tcm_page_entry(start)) == f->size_class;
     if (same)
         __builtin_memcpy(bits, span->free_bits,
                          span->bit_words * sizeof(bits[0]));
-    tcm_unlock(&tcm_central[f->size_class].lock);
+    tcm_unlock(lock);
     return same;
 }
 

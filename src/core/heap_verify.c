@@ -16,8 +16,8 @@
 
 struct page_sums {
     struct tcm_page_figures shard[TCM_PAGE_SHARDS];
-    uint64_t spans[TCM_MAX_CLASSES];
-    uint64_t objects[TCM_MAX_CLASSES];
+    uint64_t spans[TCM_PAGE_SHARDS][TCM_MAX_CLASSES];
+    uint64_t objects[TCM_PAGE_SHARDS][TCM_MAX_CLASSES];
 };
 
 static void verify_run(const struct tcm_span *run) {
@@ -90,8 +90,9 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
         break;
     case TCM_SPAN_SMALL:
         verify_small(span);
-        sums->spans[span->size_class]++;
-        sums->objects[span->size_class] += span->free_count;
+        TCM_CHECK(span->home < tcm_class_parts(span->size_class));
+        sums->spans[span->home][span->size_class]++;
+        sums->objects[span->home][span->size_class] += span->free_count;
         break;
     default:
         TCM_CHECK(span->state == TCM_SPAN_BUSY ||
@@ -118,8 +119,9 @@ static void verify_ranges(struct page_sums *sums) {
     }
 }
 
-static void verify_central(unsigned size_class, const struct page_sums *sums) {
-    struct tcm_central *central = &tcm_central[size_class];
+static void verify_list(uint32_t shard, unsigned size_class,
+                        const struct page_sums *sums) {
+    struct tcm_central *central = &tcm_central[shard][size_class];
     uint64_t objects = 0;
     for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
         struct tcm_dlist *head = &central->spans[b];
@@ -129,14 +131,20 @@ static void verify_central(unsigned size_class, const struct page_sums *sums) {
             const struct tcm_span *span =
                 TCM_CONTAINER_OF(at, struct tcm_span, link);
             TCM_CHECK(span->state == TCM_SPAN_SMALL &&
-                      span->size_class == size_class);
+                      span->size_class == size_class && span->home == shard);
             TCM_CHECK(span->bucket == b && span->free_count != 0);
             objects += span->free_count;
         }
     }
-    TCM_CHECK(central->span_count == sums->spans[size_class]);
+    TCM_CHECK(central->span_count == sums->spans[shard][size_class]);
     TCM_CHECK(central->free_objects == objects);
-    TCM_CHECK(sums->objects[size_class] == objects);
+    TCM_CHECK(sums->objects[shard][size_class] == objects);
+}
+
+static void verify_central(const struct page_sums *sums) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            verify_list(i, size_class, sums);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -157,12 +165,17 @@ static void mark_parked(unsigned size_class, const void *object,
     *word ^= bit;
 }
 
+static void park_one(const struct tcm_transfer *transfer, unsigned size_class,
+                     enum parking direction) {
+    TCM_CHECK(transfer->count <= transfer->capacity);
+    for (uint32_t i = 0; i < transfer->count; i++)
+        mark_parked(size_class, transfer->object[i], direction);
+}
+
 static void park_transfer(enum parking direction) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        const struct tcm_transfer *transfer = &tcm_transfer[size_class];
-        TCM_CHECK(transfer->count <= transfer->capacity);
-        for (uint32_t i = 0; i < transfer->count; i++)
-            mark_parked(size_class, transfer->object[i], direction);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            park_one(&tcm_transfer[i][size_class], size_class, direction);
     }
 }
 
@@ -203,7 +216,7 @@ static void verify_set(const struct tcm_run_set *set) {
 /* Checks everything but the objects. */
 static void verify_pages(void) {
     __builtin_memset(&sums, 0, sizeof(sums));
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
     verify_ranges(&sums);
     for (uint32_t i = 0; i < tcm_page_shards; i++) {
         const struct tcm_page_heap *heap = tcm_page_shard[i];
@@ -222,8 +235,7 @@ void tcm_heap_verify(void) {
     tcm_page_heap_lock_all();
     verify_pages();
     tcm_page_heap_unlock_all();
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        verify_central(size_class, &sums);
+    verify_central(&sums);
     tcm_arena_verify();
     enum parking direction = PARK_MARK;
     park_transfer(direction);
@@ -240,8 +252,7 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_central_lock_all();
     tcm_page_heap_lock_all();
     verify_pages();
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        verify_central(size_class, &sums);
+    verify_central(&sums);
     enum parking direction = PARK_MARK;
     park_transfer(direction);
     if (cache != TCM_NO_CACHE)

@@ -265,7 +265,8 @@ void *tcm_pool_get(struct tcm_pool *pool) {
                    ? record
                    : urgent_alloc(pool->record_bytes);
     }
-    pool->free = *(void **)record;
+    /* Atomic: threads look without a lock whether there is one. */
+    tcm_store_relaxed(&pool->free, *(void **)record);
     return record;
 }
 
@@ -273,5 +274,5 @@ void tcm_pool_put(struct tcm_pool *pool, void *record) {
     TCM_ASSERT(record != NULL && record != pool->free);
     TCM_ASSERT((uintptr_t)record % TCM_META_ALIGN == 0);
     *(void **)record = pool->free;
-    pool->free = record;
+    tcm_store_relaxed(&pool->free, record);
 }

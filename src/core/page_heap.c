@@ -7,13 +7,10 @@
  *
  * Fresh memory counts as RELEASED: no memory is behind it either.
  *
- * Choice of a shard: all threads begin with shard 0. A thread that often finds
- * the lock of its shard taken goes on to the next shard, which it opens if its
- * own is the last. So programs whose threads do not meet here have one shard,
- * and no program has more shards than threads. A shard that has its share of
- * the memory in use takes FREE runs of other shards before it grows, so that
- * memory which one thread freed is used by another. Under a limit there is one
- * shard only.
+ * Choice of a shard: that of the thread (thread_shard.h). A shard that has its
+ * share of the memory in use takes FREE runs of shards with many idle pages
+ * before it grows, so that memory which one thread freed is used by another.
+ * Under a limit there is one shard only.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
@@ -23,15 +20,15 @@
 #include "core/meta_alloc.h"
 #include "core/page_map.h"
 #include "core/page_system.h"
-#include "core/run_set.h"
+#include "core/thread_shard.h"
 
-/* Heat of a thread's shard: HEAT_TAKEN is added each time that the lock is
-   found taken, 1 is subtracted each time that it is not. The thread leaves the
-   shard when the heat reaches HEAT_MOST plus its patience. The heat is then
-   added to the patience, up to PATIENCE_MOST. */
-#define HEAT_TAKEN    256u
-#define PATIENCE_MOST 32768u
-#define HEAT_MOST     2048u
+/* A shard lends its idle pages if they are at least this part of those that it
+   has: others that took the last ones would leave blocks all over it, whose
+   frees wait for its lock. */
+#define LENT_PART 2u
+/* Most requests in a row that do not look for such pages after others found
+   none. */
+#define BORROW_WAIT 32u
 
 #define LARGE_STEPS    8u
 #define LARGE_STEP_MAX 8u /* pages */
@@ -39,17 +36,6 @@
 
 /* ------------------------------------------------------------------------ */
 /* Shards                                                                   */
-
-/* State of the calling thread: its shard, and how contended that is. */
-static TCM_TLS struct {
-    uint8_t shard;
-    uint8_t left;      /* threads that had left it when the heat began */
-    uint16_t heat;     /* at most HEAT_MOST + PATIENCE_MOST + HEAT_TAKEN */
-    uint16_t patience; /* heat to leave at, beyond HEAT_MOST */
-} thread_shard;
-
-/* Shards that threads may use; 1 under a limit. */
-static uint32_t usable_shards = TCM_PAGE_SHARDS;
 
 /* Pages with memory behind them: for a shard whose lock is not held, a hint. */
 static uint64_t used_pages(const struct tcm_page_heap *heap) {
@@ -66,83 +52,20 @@ static uint64_t all_used_pages(void) {
     return pages;
 }
 
-/* Makes shard N, with the settings of shard 0. NULL: out of memory. */
-static struct tcm_page_heap *new_shard(uint32_t n) {
-    struct tcm_page_heap *heap = tcm_meta_alloc(sizeof(*heap));
-    if (heap == NULL)
-        return NULL;
-    tcm_lock_init(&heap->lock, TCM_RANK_PAGE_HEAP);
-    heap->shard = n;
-    heap->records = (struct tcm_span_pools)TCM_SPAN_POOLS_INIT;
-    tcm_dlist_init(&heap->busy);
-    tcm_lock(&tcm_page_heap.lock);
-    heap->system_page = tcm_page_heap.system_page;
-    heap->limit_pages = tcm_page_heap.limit_pages;
-    heap->release_rate_milli = tcm_page_heap.release_rate_milli;
-    heap->release_at_once = tcm_page_heap.release_at_once;
-    tcm_unlock(&tcm_page_heap.lock);
-    return heap;
-}
-
-/* Opens a shard behind the N existing ones, unless another thread was faster or
-   there are no more threads than shards. */
-static void open_shard(uint32_t n) {
-    struct tcm_page_heap *heap = NULL;
-    tcm_lock(&tcm_growth_lock);
-    if (tcm_page_shards == n && n < usable_shards &&
-        n < tcm_load_relaxed(&tcm_cache_count)) {
-        if (tcm_range_with_room(&tcm_ranges, n, TCM_GROW_STEP) >= 0)
-            heap = new_shard(n);
-        if (heap != NULL) {
-            tcm_page_shard[n] = heap;
-            /* Publishes the shard; pairs with the loads that count shards. */
-            tcm_store_release(&tcm_page_shards, n + 1);
-        } else {
-            tcm_store_relaxed(&usable_shards, n);
-        }
-    }
-    tcm_unlock(&tcm_growth_lock);
-}
-
-/* Chooses the calling thread's shard after it found the lock of HEAP taken. */
-static struct tcm_page_heap *leave_shard(struct tcm_page_heap *heap) {
-    uint8_t left = (uint8_t)tcm_load_relaxed(&heap->left);
-    if (thread_shard.left != left) {
-        /* Another thread has left: the shard may be quiet now. */
-        thread_shard.left = left;
-        thread_shard.heat = 0;
-    }
-    thread_shard.heat = (uint16_t)(thread_shard.heat + HEAT_TAKEN);
-    if (thread_shard.heat < HEAT_MOST + thread_shard.patience ||
-        tcm_load_relaxed(&usable_shards) == 1)
-        return heap;
-    /* Leaving the shard does not help against frees of blocks that other
-       threads allocated. */
-    thread_shard.patience = (uint16_t)tcm_min_u64(
-        thread_shard.patience + thread_shard.heat, PATIENCE_MOST);
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    if (thread_shard.shard + 1u == n)
-        open_shard(n);
-    n = tcm_load_acquire(&tcm_page_shards);
-    (void)tcm_add_relaxed(&heap->left, 1u);
-    thread_shard.heat = 0;
-    thread_shard.shard = (uint8_t)((thread_shard.shard + 1u) % n);
-    thread_shard.left =
-        (uint8_t)tcm_load_relaxed(&tcm_page_shard[thread_shard.shard]->left);
-    return tcm_page_shard[thread_shard.shard];
+/* Pages of HEAP that are free and have memory: a hint, as used_pages. */
+static uint64_t idle_pages(const struct tcm_page_heap *heap) {
+    return tcm_load_relaxed(&heap->free_pages) +
+           tcm_load_relaxed(&heap->spare_pages);
 }
 
 /* Locks the calling thread's shard and returns it. */
 static struct tcm_page_heap *lock_thread_shard(void) {
-    if (TCM_UNLIKELY(thread_shard.shard >= tcm_load_relaxed(&usable_shards)))
-        thread_shard.shard = 0;
-    struct tcm_page_heap *heap = tcm_page_shard[thread_shard.shard];
+    struct tcm_page_heap *heap = tcm_page_shard[tcm_thread_shard()];
     if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
-        thread_shard.heat =
-            (uint16_t)(thread_shard.heat - (thread_shard.heat != 0));
+        tcm_thread_shard_passes();
         return heap;
     }
-    heap = leave_shard(heap);
+    heap = tcm_page_shard[tcm_thread_shard_waits()];
     tcm_lock(&heap->lock);
     return heap;
 }
@@ -238,7 +161,7 @@ static struct tcm_span *find_run_after_growth(struct tcm_page_heap *heap,
                                               const struct request *want,
                                               size_t *offset, bool *fresh,
                                               bool *more) {
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
     size_t least = want->pages + want->align - 1;
     size_t most = want->pages + want->wish - 1;
     int index = tcm_page_grow(heap, most);
@@ -291,7 +214,7 @@ static struct tcm_span *carve_for(struct tcm_span *run, size_t offset,
     TCM_ASSERT(span->start % (want->align << TCM_PAGE_SHIFT) == 0);
     TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
     if (released)
-        tcm_page_taken(tcm_span_bytes(span));
+        tcm_page_taken(heap, tcm_span_bytes(span));
     tcm_page_count(&heap->spans_made, 1);
     if (want->state == TCM_SPAN_LARGE) {
         heap->large_pages += want->pages;
@@ -314,14 +237,14 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
 /* Takes HEAP's lock, and before it the growth lock if GROW. */
 static void lock_heap(struct tcm_page_heap *heap, bool grow) {
     if (grow)
-        tcm_lock(&tcm_growth_lock);
+        tcm_lock(&tcm_growth.lock);
     tcm_lock(&heap->lock);
 }
 
 static void unlock_heap(struct tcm_page_heap *heap, bool grow) {
     tcm_unlock(&heap->lock);
     if (grow)
-        tcm_unlock(&tcm_growth_lock);
+        tcm_unlock(&tcm_growth.lock);
 }
 
 static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
@@ -332,15 +255,32 @@ static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
     return span;
 }
 
+/* alloc_from with FREE runs of HEAP, unless its lock is taken or it needs its
+   pages. */
+static struct tcm_span *borrow_from(struct tcm_page_heap *heap,
+                                    const struct request *want, bool *zeroed) {
+    TCM_ASSERT(want->borrows && !want->may_grow);
+    uint64_t idle = idle_pages(heap);
+    if (idle < want->pages || idle < used_pages(heap) / LENT_PART ||
+        !tcm_lock_try(&heap->lock))
+        return NULL;
+    struct tcm_span *span = alloc_locked(heap, want, zeroed);
+    tcm_unlock(&heap->lock);
+    return span;
+}
+
 /* Allocates from shards other than HEAP. */
 static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
                                         const struct request *want,
                                         bool *zeroed) {
     struct tcm_span *span = NULL;
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n && span == NULL; i++)
-        if (tcm_page_shard[i] != heap)
-            span = alloc_from(tcm_page_shard[i], want, zeroed);
+    for (uint32_t i = 0; i < n && span == NULL; i++) {
+        if (tcm_page_shard[i] == heap)
+            continue;
+        span = want->borrows ? borrow_from(tcm_page_shard[i], want, zeroed)
+                             : alloc_from(tcm_page_shard[i], want, zeroed);
+    }
     return span;
 }
 
@@ -353,8 +293,7 @@ static bool has_share(const struct tcm_page_heap *heap) {
         return false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t used = used_pages(tcm_page_shard[i]);
-        uint64_t idle = tcm_load_relaxed(&tcm_page_shard[i]->free_pages) +
-                        tcm_load_relaxed(&tcm_page_shard[i]->spare_pages);
+        uint64_t idle = idle_pages(tcm_page_shard[i]);
         taken += used > idle ? used - idle : 0;
     }
     return used_pages(heap) * n >= taken;
@@ -386,17 +325,38 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         tcm_page_count(&heap->spans_made, 1);
     else
         span = alloc_locked(heap, &want, zeroed);
+    bool borrow = span == NULL && !tcm_backoff_waits(&heap->borrows);
     tcm_unlock(&heap->lock);
-    if (span == NULL && has_share(heap)) {
+    if (borrow && has_share(heap)) {
         want.borrows = true;
         span = alloc_elsewhere(heap, &want, zeroed);
         want.borrows = false;
+        tcm_backoff_note(&heap->borrows, span != NULL, 1, BORROW_WAIT);
     }
     want.may_grow = true;
     if (span == NULL)
         span = alloc_from(heap, &want, zeroed);
     if (span == NULL)
         span = alloc_elsewhere(heap, &want, zeroed);
+    return span;
+}
+
+struct tcm_span *tcm_page_heap_alloc_idle(size_t pages, unsigned bit_words) {
+    struct request want = {.pages = pages,
+                           .align = 1,
+                           .wish = 1,
+                           .borrows = true,
+                           .state = TCM_SPAN_MOVING,
+                           .bit_words = bit_words};
+    bool zeroed;
+    tcm_meta_stock();
+    struct tcm_page_heap *heap = lock_thread_shard();
+    struct tcm_span *span = tcm_spare_take(heap, pages, bit_words);
+    if (span != NULL)
+        tcm_page_count(&heap->spans_made, 1);
+    else
+        span = alloc_locked(heap, &want, &zeroed);
+    tcm_unlock(&heap->lock);
     return span;
 }
 
@@ -446,7 +406,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
         heap->large_pages -= pages;
         heap->large_blocks--;
     }
-    span->size_class = 0;
+    tcm_store_relaxed(&span->size_class, (uint8_t)0);
     make_free(heap, span);
     tcm_unlock(&heap->lock);
 }
@@ -521,7 +481,7 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
         TCM_ASSERT(run != NULL && run->range == span->range);
         size_t take = run->pages < need ? run->pages : need;
         if (run->state == TCM_SPAN_RELEASED)
-            tcm_page_taken(take << TCM_PAGE_SHIFT);
+            tcm_page_taken(heap, take << TCM_PAGE_SHIFT);
         tcm_run_remove(run);
         tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, NULL);
         span->pages += take;
@@ -579,7 +539,7 @@ void tcm_page_heap_set_limit(uint64_t pages) {
         if (pages != 0)
             tcm_spare_merge(tcm_page_shard[i]);
     }
-    tcm_store_relaxed(&usable_shards, pages != 0 ? 1u : TCM_PAGE_SHARDS);
+    tcm_thread_shards_restrict(pages != 0);
     tcm_page_heap_unlock_all();
     if (pages != 0)
         (void)release_from(1, SIZE_MAX);
@@ -634,16 +594,16 @@ struct tcm_span *tcm_page_heap_find(const void *address) {
 }
 
 void tcm_page_heap_lock_all(void) {
-    tcm_lock(&tcm_growth_lock);
+    tcm_lock(&tcm_growth.lock);
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         tcm_lock(&tcm_page_shard[i]->lock);
 }
 
 void tcm_page_heap_unlock_all(void) {
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         tcm_unlock(&tcm_page_shard[i]->lock);
-    tcm_unlock(&tcm_growth_lock);
+    tcm_unlock(&tcm_growth.lock);
 }
 
 static void forget_busy(struct tcm_page_heap *heap) {
@@ -661,14 +621,15 @@ static void forget_busy(struct tcm_page_heap *heap) {
 }
 
 void tcm_page_heap_fork_child(void) {
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
+    tcm_thread_shard_fork_child();
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         forget_busy(tcm_page_shard[i]);
 }
 
 void tcm_page_heap_init(void) {
     tcm_lock_init(&tcm_page_heap.lock, TCM_RANK_PAGE_HEAP);
-    tcm_lock_init(&tcm_growth_lock, TCM_RANK_GROWTH);
+    tcm_lock_init(&tcm_growth.lock, TCM_RANK_GROWTH);
     tcm_page_heap.system_page = tcm_os_page_size();
     TCM_ASSERT(tcm_is_pow2(tcm_page_heap.system_page) &&
                tcm_page_heap.system_page <= TCM_GROW_STEP);

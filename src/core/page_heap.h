@@ -37,6 +37,9 @@ void tcm_page_heap_init(void);
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed);
+/* Allocates a MOVING span of FREE pages of the thread's shard, as
+   tcm_page_heap_alloc does. NULL: there are too few. */
+struct tcm_span *tcm_page_heap_alloc_idle(size_t pages, unsigned bit_words);
 /* Allocates a LARGE span of PAGES pages, all bytes 0, of RELEASED pages of the
    thread's shard. NULL: FREE pages would serve the request, or there are too
    few pages without growth. */

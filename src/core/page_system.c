@@ -33,7 +33,7 @@
 /* Committed pages of all shards; the growth lock is held. */
 static uint64_t all_committed_pages(void) {
     uint64_t pages = 0;
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         pages += tcm_load_relaxed(&tcm_page_shard[i]->committed_pages);
     return pages;
@@ -77,7 +77,7 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
 }
 
 int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
-    tcm_lock_assert_held(&tcm_growth_lock);
+    tcm_lock_assert_held(&tcm_growth.lock);
     TCM_ASSERT(pages != 0);
     if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
         return -1;

@@ -5,8 +5,10 @@
 #include "core/core_stats.h"
 #include "core/page_map.h"
 
-struct tcm_stats tcm_stats;
-struct tcm_page_stats tcm_page_stats;
+/* Counters that all threads write to, on lines of their own. */
+struct tcm_stats tcm_stats TCM_ALIGNED(TCM_CACHE_LINE);
+struct tcm_page_stats tcm_page_stats TCM_ALIGNED(TCM_CACHE_LINE);
+uint32_t tcm_cache_count TCM_ALIGNED(TCM_CACHE_LINE);
 
 #define ALIGN_TRIES 4u
 #define CHAIN_TRIES 32u
@@ -19,7 +21,7 @@ struct tcm_page_heap tcm_page_heap = {
 };
 struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS] = {&tcm_page_heap};
 uint32_t tcm_page_shards = 1;
-struct tcm_lock tcm_growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH);
+struct tcm_growth tcm_growth = {TCM_LOCK_INIT(TCM_RANK_GROWTH)};
 
 /* --- Records of spans ----------------------------------------------------- */
 
@@ -45,17 +47,29 @@ static struct tcm_pool *pool_of(struct tcm_span_pools *pools,
     return &pools->pool[pool_number(bit_words)];
 }
 
+/* Several fields as one. */
+typedef uint64_t __attribute__((may_alias)) word_of_bytes;
+
 struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
                               unsigned bit_words) {
     struct tcm_span *span = tcm_pool_get(pool_of(pools, bit_words));
     if (span == NULL)
         return NULL;
-    /* copy_bits (heap_memory.c) may read the state of a record without the lock
-       of the page heap. */
-    size_t state = offsetof(struct tcm_span, state);
-    __builtin_memset(span, 0, state);
-    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_NONE);
-    __builtin_memset(&span->state + 1, 0, RECORD_BYTES(bit_words) - state - 1);
+    /* tcm_central_lock_span may read state, class and home of a record without
+       the lock of the page heap. */
+    size_t shared = offsetof(struct tcm_span, range);
+    size_t rest = offsetof(struct tcm_span, free_bits);
+    TCM_STATIC_ASSERT(offsetof(struct tcm_span, range) % 8 == 0 &&
+                          offsetof(struct tcm_span, state) ==
+                              offsetof(struct tcm_span, range) + 4 &&
+                          offsetof(struct tcm_span, free_bits) ==
+                              offsetof(struct tcm_span, range) + 16,
+                      "what is read lies in two words");
+    __builtin_memset(span, 0, shared);
+    word_of_bytes *word = (word_of_bytes *)((char *)span + shared);
+    tcm_store_relaxed(&word[0], (uint64_t)TCM_SPAN_NONE);
+    tcm_store_relaxed(&word[1], (uint64_t)0);
+    __builtin_memset(span->free_bits, 0, RECORD_BYTES(bit_words) - rest);
     span->bit_words = (uint8_t)bit_words;
     return span;
 }
@@ -327,7 +341,7 @@ static bool joins_neighbour(const struct tcm_span *run, unsigned state) {
 static void remove_for_merge(struct tcm_span *run, unsigned state) {
     tcm_run_remove(run);
     if (run->state != state)
-        tcm_page_taken(tcm_span_bytes(run));
+        tcm_page_taken(tcm_page_shard_of(run), tcm_span_bytes(run));
 }
 
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
@@ -519,7 +533,7 @@ static struct tcm_span *absorb_part(struct tcm_span *run, struct tcm_span *part,
         part->pages = pages;
         tcm_run_insert(rest);
     }
-    tcm_page_taken(tcm_span_bytes(part));
+    tcm_page_taken(tcm_page_shard_of(part), tcm_span_bytes(part));
     tcm_run_insert_merged(part, TCM_SPAN_FREE);
     return part;
 }

@@ -13,8 +13,10 @@
 #ifndef TCM_CORE_RUN_SET_H
 #define TCM_CORE_RUN_SET_H
 
+#include "base/backoff.h"
 #include "base/lock.h"
 #include "core/address_range.h"
+#include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/span.h"
 
@@ -121,22 +123,31 @@ struct tcm_page_heap {
     uint64_t limit_pages;    /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;
-    uint32_t left;       /* threads that left for another shard */
-    uint64_t spans_made; /* this and the next: read without the lock */
+    uint64_t spans_made; /* this and the next two: read without the lock */
     uint64_t spans_freed;
-};
+    uint64_t taken_bytes; /* of RELEASED pages that came into use */
+    struct tcm_backoff borrows;
+} TCM_ALIGNED(TCM_CACHE_LINE);
 
 /* Shard 0, which all programs have. */
 extern struct tcm_page_heap tcm_page_heap;
 
-#define TCM_PAGE_SHARDS 8
+#define TCM_PAGE_SHARDS 64
 /* The shards that are open, from the first on; never closed. Changed with the
    growth lock held: a shard is complete before the count includes it. */
 extern struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS];
 extern uint32_t tcm_page_shards;
 
 /* Held by the thread that makes the heap grow, before the lock of a shard. */
-extern struct tcm_lock tcm_growth_lock;
+extern struct tcm_growth {
+    struct tcm_lock lock;
+} TCM_ALIGNED(TCM_CACHE_LINE) tcm_growth;
+
+/* Counts BYTES of RELEASED pages of HEAP that come into use. */
+static inline void tcm_page_taken(struct tcm_page_heap *heap, uint64_t bytes) {
+    tcm_page_count(&heap->taken_bytes, bytes);
+    tcm_page_event(&tcm_page_stats.commit_count, 1);
+}
 
 static inline size_t tcm_run_tree_index(size_t pages) {
     return pages < TCM_SHORT_PAGES ? pages : 0;

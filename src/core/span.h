@@ -80,6 +80,7 @@ struct tcm_span {
     };
     uint8_t bucket; /* SMALL: which list of its central list */
     bool sampled;   /* LARGE: a listener was told (api/alloc_probes.h) */
+    uint8_t home;   /* SMALL: shard whose central list has it; as its class */
     uint64_t free_bits[];
 };
 

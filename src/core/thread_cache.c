@@ -34,14 +34,17 @@
 #include "core/central_list.h"
 #include "core/page_map.h"
 #include "core/core_stats.h"
+#include "core/thread_shard.h"
 #include "core/transfer_cache.h"
 
-#define SWEEP_WAIT   32u
-#define CLAIM_WAIT   32u  /* claims that fail at once after a failed one */
-#define IDLE_TRIES   16u  /* bins tried for idle capacity */
-#define SHRINK_TRIES 256u /* bins shrunk while over the budget */
-#define MAX_CREDIT   16u
-#define FREE_BATCHES 2u /* capacity a bin gets without credit */
+#define SWEEP_WAIT 32u
+/* Claims that fail at once after a failed one, and after several in a row. */
+#define CLAIM_WAIT    32u
+#define CLAIM_LONGEST 1024u
+#define IDLE_TRIES    16u  /* bins tried for idle capacity */
+#define SHRINK_TRIES  256u /* bins shrunk while over the budget */
+#define MAX_CREDIT    16u
+#define FREE_BATCHES  2u /* capacity a bin gets without credit */
 
 /* A bin is a bulk bin if more than BULK_SWING times the objects that it can
    hold were taken between two overflows. It has BULK_BATCHES; BULK_MOVES of
@@ -134,7 +137,7 @@ static bool is_usable(const struct tcm_thread_cache *cache) {
 
 /* A guard and the place above it, for bins without memory: such a bin is empty
    and full at once. */
-static struct tcm_entry no_region[2];
+static struct tcm_entry no_region[2] TCM_ALIGNED(TCM_CACHE_LINE);
 
 static void region_free(struct tcm_bin_cold *cold) {
     if (cold->region == 0)
@@ -292,17 +295,14 @@ static bool take_idle_capacity(struct tcm_thread_cache *cache, unsigned except,
 }
 
 /* Claims BYTES more from the registry. After a claim that failed, the next
-   CLAIM_WAIT claims fail at once. */
+   CLAIM_WAIT claims or more fail at once. */
 static bool claim_budget(struct tcm_thread_cache *cache, uint64_t bytes) {
     TCM_ASSERT(bytes != 0);
-    if (cache->claim_wait != 0) {
-        cache->claim_wait--;
+    if (tcm_backoff_waits(&cache->claims))
         return false;
-    }
-    if (tcm_registry_claim(cache, bytes))
-        return true;
-    cache->claim_wait = CLAIM_WAIT;
-    return false;
+    bool claimed = tcm_registry_claim(cache, bytes);
+    tcm_backoff_note(&cache->claims, claimed, CLAIM_WAIT, CLAIM_LONGEST);
+    return claimed;
 }
 
 /* Makes BYTES more of capacity for CLASS fit the budget. false: not possible.
@@ -367,7 +367,8 @@ static void sweep_next_bin(struct tcm_thread_cache *cache) {
 
 /* Counts a slow path of CLASS towards the next sweep. */
 static void note_use(struct tcm_thread_cache *cache, unsigned size_class) {
-    uint64_t taken = tcm_load_relaxed(&tcm_stats.system_bytes_taken);
+    uint64_t taken =
+        tcm_load_relaxed(&tcm_page_shard[tcm_thread_shard()]->taken_bytes);
     cache->cold[size_class].active = true;
     cache->heap_grows = taken != cache->taken_seen;
     if (cache->heap_grows)

@@ -23,6 +23,7 @@
 #define TCM_CORE_THREAD_CACHE_H
 
 #include "base/atomic.h"
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/dlist.h"
 #include "core/core_config.h"
@@ -84,13 +85,18 @@ struct tcm_thread_cache {
     uint64_t capacity_bytes; /* sum of capacity * size */
     uint64_t budget_bytes;   /* bound on capacity_bytes; registry lock */
     uint64_t owed_bytes;     /* to give back since it was lowered; same lock */
+    uint64_t uses_asked;     /* misses and overflows in the last round in which
+                                it was asked for budget; this and the next two:
+                                same lock */
+    uint32_t asked_round;
+    bool in_use; /* then, since the round before */
     uint64_t with_capacity[TCM_MAX_CLASSES / 64]; /* a bit per such bin */
-    uint32_t steal_class; /* where the search for idle capacity goes on */
-    uint32_t claim_wait;  /* claims of budget that fail at once */
-    uint32_t sweep_class; /* where the search for idle bins goes on */
-    uint32_t sweep_wait;  /* slow paths until the next step of the sweep */
-    uint64_t taken_seen;  /* system_bytes_taken at the last slow path */
-    bool heap_grows;      /* took memory between the last two slow paths */
+    uint32_t steal_class;      /* where the search for idle capacity goes on */
+    struct tcm_backoff claims; /* of budget */
+    uint32_t sweep_class;      /* where the search for idle bins goes on */
+    uint32_t sweep_wait;       /* slow paths until the next step of the sweep */
+    uint64_t taken_seen; /* taken_bytes of its shard at the last slow path */
+    bool heap_grows;     /* took memory between the last two slow paths */
     bool attached;
     bool want_words;        /* fill in tcm_entry.word */
     uint64_t sample_left;   /* bytes to the next sample (api/alloc_probes.h) */

@@ -9,14 +9,6 @@
 #define PARKED_BATCHES 16u
 #define MIN_BATCHES    2u
 
-struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
-
-void tcm_transfer_init(void) {
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_lock_init_rank(&tcm_transfer[size_class].lock,
-                           TCM_RANK_TRANSFER_CACHE);
-}
-
 /* True if the counts agree; the lock is held. */
 static bool transfer_is_valid(const struct tcm_transfer *transfer) {
     tcm_lock_assert_held(&transfer->lock);
@@ -38,12 +30,21 @@ static TCM_ALWAYS_INLINE void copy_reversed(void **out, void *const *from,
         *out++ = *--last;
 }
 
+/* Locks TRANSFER, of the calling thread's shard. */
+static void lock_own(struct tcm_transfer *transfer, unsigned size_class) {
+    if (TCM_LIKELY(tcm_lock_try(&transfer->lock))) {
+        tcm_heat_cool(&transfer->heat);
+        return;
+    }
+    tcm_class_waits(size_class, &transfer->heat);
+    tcm_lock(&transfer->lock);
+}
+
 /* Takes up to COUNT objects, if there are at least LEAST, the one parked last
-   first. Returns how many. */
-static unsigned take_parked(struct tcm_transfer *transfer, void **out,
+   first. Returns how many. The lock is held. */
+static unsigned take_locked(struct tcm_transfer *transfer, void **out,
                             unsigned count, unsigned least) {
     TCM_ASSERT(least <= count);
-    tcm_lock(&transfer->lock);
     TCM_ASSERT(transfer_is_valid(transfer));
     unsigned got = transfer->count < count ? transfer->count : count;
     if (got < least)
@@ -56,6 +57,13 @@ static unsigned take_parked(struct tcm_transfer *transfer, void **out,
             tcm_store_relaxed(&transfer->low, rest);
     }
     TCM_ASSERT(transfer_is_valid(transfer));
+    return got;
+}
+
+static unsigned take_parked(struct tcm_transfer *transfer, void **out,
+                            unsigned count) {
+    tcm_lock(&transfer->lock);
+    unsigned got = take_locked(transfer, out, count, 1);
     tcm_unlock(&transfer->lock);
     return got;
 }
@@ -67,20 +75,25 @@ static unsigned take_parked(struct tcm_transfer *transfer, void **out,
  * that thread.
  */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    struct tcm_transfer *transfer =
+        &tcm_transfer[tcm_class_shard(size_class)][size_class];
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count && count != 0);
     unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
     /* Read without the lock: with one thread the cache is mostly empty. */
     if (tcm_load_relaxed(&transfer->count) >= least) {
-        unsigned got = take_parked(transfer, out, count, least);
+        lock_own(transfer, size_class);
+        unsigned got = take_locked(transfer, out, count, least);
+        tcm_unlock(&transfer->lock);
         if (got != 0) {
             (void)tcm_add_relaxed(&transfer->hits, 1);
             return got;
         }
     }
     unsigned got = tcm_central_fetch(size_class, out, count);
-    return got != 0 ? got : take_parked(transfer, out, count, 1);
+    for (uint32_t i = 0; i < tcm_class_parts(size_class) && got == 0; i++)
+        got = take_parked(&tcm_transfer[i][size_class], out, count);
+    return got;
 }
 
 static uint32_t capacity_of(unsigned size_class) {
@@ -105,15 +118,29 @@ static bool get_memory(struct tcm_transfer *transfer, unsigned size_class) {
     return transfer->object != NULL;
 }
 
+/* Objects that TRANSFER may have: those of a class together about as many as
+   where there is one. */
+static uint32_t room_of(const struct tcm_transfer *transfer,
+                        unsigned size_class) {
+    uint32_t least = tcm_class[size_class].batch;
+    uint32_t room = transfer->capacity / tcm_class_parts(size_class);
+    return room > least ? room : least;
+}
+
 void tcm_transfer_insert(unsigned size_class, void *const *objects,
                          unsigned count) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
-    tcm_lock(&transfer->lock);
+    bool parted = tcm_class_is_parted(size_class);
+    uint32_t home = parted ? tcm_object_home(size_class, objects[0]) : 0;
+    struct tcm_transfer *transfer = &tcm_transfer[home][size_class];
+    if (parted)
+        tcm_lock(&transfer->lock);
+    else
+        lock_own(transfer, size_class);
     TCM_ASSERT(transfer_is_valid(transfer));
     bool fits = get_memory(transfer, size_class) &&
-                transfer->count + count <= transfer->capacity;
+                transfer->count + count <= room_of(transfer, size_class);
     if (fits) {
         __builtin_memcpy(transfer->object + transfer->count, objects,
                          count * sizeof(objects[0]));
@@ -147,8 +174,7 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
     return n;
 }
 
-void tcm_transfer_trim(unsigned size_class) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+static void trim_one(struct tcm_transfer *transfer, unsigned size_class) {
     void *batch[TCM_MAX_BATCH];
     unsigned todo = tcm_load_relaxed(&transfer->low);
     if (tcm_load_relaxed(&transfer->count) == 0)
@@ -162,21 +188,47 @@ void tcm_transfer_trim(unsigned size_class) {
     } while (todo != 0);
 }
 
-void tcm_transfer_flush(void) {
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        struct tcm_transfer *transfer = &tcm_transfer[size_class];
-        void *batch[TCM_MAX_BATCH];
-        for (;;) {
-            unsigned got = take_parked(transfer, batch, TCM_MAX_BATCH, 1);
-            if (got == 0)
-                break;
-            tcm_central_return(size_class, batch, got);
-        }
-    }
+/* The cache of the thread's shard, and that of another in turn, whose threads
+   may sleep. */
+void tcm_transfer_trim(unsigned size_class) {
+    uint32_t own = tcm_class_shard(size_class);
+    struct tcm_transfer *transfer = &tcm_transfer[own][size_class];
+    trim_one(transfer, size_class);
+    uint32_t n = tcm_class_parts(size_class);
+    uint32_t other = tcm_add_relaxed(&transfer->trims, 1u) % n;
+    if (other != own)
+        trim_one(&tcm_transfer[other][size_class], size_class);
 }
 
-unsigned tcm_transfer_copy(unsigned size_class, void **out) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+static void flush_one(struct tcm_transfer *transfer, unsigned size_class) {
+    void *batch[TCM_MAX_BATCH];
+    unsigned got;
+    while ((got = take_parked(transfer, batch, TCM_MAX_BATCH)) != 0)
+        tcm_central_return(size_class, batch, got);
+}
+
+void tcm_transfer_flush(void) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            flush_one(&tcm_transfer[i][size_class], size_class);
+}
+
+uint64_t tcm_transfer_objects(unsigned size_class) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+        count += tcm_load_relaxed(&tcm_transfer[i][size_class].count);
+    return count;
+}
+
+uint64_t tcm_transfer_hits(unsigned size_class) {
+    uint64_t hits = 0;
+    for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+        hits += tcm_load_relaxed(&tcm_transfer[i][size_class].hits);
+    return hits;
+}
+
+unsigned tcm_transfer_copy(uint32_t shard, unsigned size_class, void **out) {
+    struct tcm_transfer *transfer = &tcm_transfer[shard][size_class];
     TCM_STATIC_ASSERT(PARKED_BATCHES * TCM_MAX_BATCH <= TCM_TRANSFER_MOST &&
                           MIN_BATCHES <= PARKED_BATCHES,
                       "no transfer cache has more");
@@ -191,10 +243,12 @@ unsigned tcm_transfer_copy(unsigned size_class, void **out) {
 
 void tcm_transfer_lock_all(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_lock(&tcm_transfer[size_class].lock);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            tcm_lock(&tcm_transfer[i][size_class].lock);
 }
 
 void tcm_transfer_unlock_all(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_unlock(&tcm_transfer[size_class].lock);
+        for (uint32_t i = 0; i < tcm_class_parts(size_class); i++)
+            tcm_unlock(&tcm_transfer[i][size_class].lock);
 }

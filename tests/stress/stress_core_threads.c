@@ -2,8 +2,10 @@
 /*
  * Threads that allocate, check, free, and pass blocks to each other, while
  * caches are switched, memory is released, and figures and memory tables are
- * read. Between phases and at the end the whole heap is walked, and the memory
- * table compared with it; in the end everything must be free.
+ * read. Most go to shards of their own, and half of the classes are parted.
+ * Threads end and leave their blocks to others. After each generation and at
+ * the end the whole heap is walked, and the memory table compared with it; in
+ * the end everything must be free.
  *
  * Argument: rounds a thread makes (default for make check is small).
  */
@@ -16,10 +18,10 @@
 
 #include <pthread.h>
 
-#define THREADS 8
-#define SLOTS   400
-#define BOXES   64
-#define PHASES  6
+#define THREADS     8
+#define SLOTS       400
+#define BOXES       64
+#define GENERATIONS 6
 
 struct block {
     uint64_t size;
@@ -27,8 +29,9 @@ struct block {
 };
 
 static struct block *box[BOXES];
+static struct block *slots[THREADS][SLOTS]; /* left to the next generation */
 static unsigned long rounds;
-static pthread_barrier_t phase;
+static pthread_barrier_t all_begun;
 static unsigned long broken;
 static unsigned long refused;
 static unsigned long wrong_tables;
@@ -122,21 +125,23 @@ static void rare(struct tcm_thread_cache **c, struct prng *random) {
     }
 }
 
-/* All threads wait while one looks at the heap. */
-static void walk(void) {
-    if (pthread_barrier_wait(&phase) == PTHREAD_BARRIER_SERIAL_THREAD) {
-        tcm_heap_verify();
-        look(true);
-    }
-    pthread_barrier_wait(&phase);
+/* Goes to a shard that no thread is in, as after many waits for its own. */
+static void leave_shard(void) {
+    for (unsigned i = 0; i < 8; i++)
+        (void)tcm_thread_shard_waits();
 }
 
 static void *work(void *argument) {
+    static unsigned long begun;
+    unsigned long number = __atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+    struct block **slot = argument;
     struct prng random;
     struct tcm_thread_cache *c = tcm_cache_new();
-    static __thread struct block *slot[SLOTS];
-    prng_seed(&random, (uint64_t)(uintptr_t)argument);
-    for (unsigned long n = 0; n < rounds; n++) {
+    prng_seed(&random, number + 100);
+    pthread_barrier_wait(&all_begun);
+    if (number % 4 != 0)
+        leave_shard();
+    for (unsigned long n = 0; n < rounds / GENERATIONS; n++) {
         unsigned i = (unsigned)prng_below(&random, SLOTS);
         if (slot[i] == NULL)
             slot[i] = make(c, &random);
@@ -148,38 +153,61 @@ static void *work(void *argument) {
         }
         if (prng_below(&random, 3000) == 0)
             rare(&c, &random);
-        if (n % (rounds / PHASES + 1) == rounds / PHASES)
-            walk();
-    }
-    for (unsigned i = 0; i < SLOTS; i++) {
-        if (slot[i] != NULL)
-            drop(c, slot[i]);
-        slot[i] = NULL;
     }
     tcm_cache_destroy(c);
+    tcm_thread_shard_end();
     return NULL;
 }
 
-int main(int argc, char **argv) {
+static void run_generation(void) {
     pthread_t thread[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, work, slots[i]) != 0)
+            tap_bail("no thread");
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    tcm_heap_verify();
+    look(true);
+}
+
+static void part_classes(void) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class += 2)
+        for (uint32_t heat = 0; !tcm_class_is_parted(size_class);)
+            tcm_class_waits(size_class, &heat);
+}
+
+static uint64_t all_spans(void) {
+    uint64_t spans = 0;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        struct tcm_central_figures figures;
+        tcm_central_figures(size_class, &figures);
+        spans += figures.spans;
+    }
+    return spans;
+}
+
+int main(int argc, char **argv) {
     rounds = rounds_of(150000, 4500000);
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);
     tcm_heap_init();
-    pthread_barrier_init(&phase, NULL, THREADS);
-    for (uintptr_t i = 0; i < THREADS; i++) {
-        if (pthread_create(&thread[i], NULL, work, (void *)(i + 100)) != 0)
-            tap_bail("no thread");
+    pthread_barrier_init(&all_begun, NULL, THREADS);
+    for (unsigned i = 0; i < GENERATIONS; i++) {
+        run_generation();
+        if (i == 0)
+            part_classes();
     }
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(thread[i], NULL);
-    tcm_heap_verify();
     struct tcm_thread_cache *c = tcm_cache_new();
     for (unsigned i = 0; i < BOXES; i++) {
         if (box[i] != NULL)
             drop(c, box[i]);
     }
+    for (unsigned i = 0; i < THREADS * SLOTS; i++) {
+        if (slots[i / SLOTS][i % SLOTS] != NULL)
+            drop(c, slots[i / SLOTS][i % SLOTS]);
+    }
     tcm_cache_destroy(c);
+    tap_ok(tcm_page_shards >= 4, "threads had %u shards", tcm_page_shards);
     tap_is_u64(broken, 0, "no block was handed out twice");
     tap_is_u64(refused, 0, "memory was never short");
     tap_is_u64(wrong_tables, 0, "each memory table adds up");
@@ -187,10 +215,7 @@ int main(int argc, char **argv) {
     tcm_heap_figures(&figures);
     tap_is_u64(figures.in_use_bytes, 0, "all blocks are free");
     tcm_transfer_flush();
-    uint64_t spans = 0;
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        spans += tcm_central[size_class].span_count;
-    tap_is_u64(spans, 0, "all spans went back");
+    tap_is_u64(all_spans(), 0, "all spans went back");
     tcm_heap_verify();
     return tap_done();
 }

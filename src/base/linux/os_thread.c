@@ -87,6 +87,18 @@ uint32_t tcm_os_cpu(void) {
     return cpu < 0 ? 0 : (uint32_t)cpu;
 }
 
+uint32_t tcm_os_cpu_count(void) {
+    uint64_t mask[1024 / sizeof(uint64_t)] = {0};
+    int saved = errno;
+    long bytes =
+        tcm_syscall(SYS_sched_getaffinity, tcm_os_pid(), sizeof(mask), mask);
+    uint32_t count = 0;
+    errno = saved;
+    for (size_t i = 0; bytes > 0 && i < sizeof(mask) / sizeof(mask[0]); i++)
+        count += (uint32_t)__builtin_popcountll(mask[i]);
+    return count != 0 ? count : 1;
+}
+
 #if defined(__GLIBC__)
 #define LIBRARY_SIGNALS ((uint64_t)3 << 31) /* 32 and 33 */
 #else

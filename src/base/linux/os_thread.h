@@ -32,6 +32,8 @@ uint32_t tcm_os_pid(void);
 bool tcm_os_is_first_thread(void);
 /* Number of the CPU that the caller runs on at this moment. */
 uint32_t tcm_os_cpu(void);
+/* Number of CPUs that the process's first thread may run on, at least 1. */
+uint32_t tcm_os_cpu_count(void);
 
 /*
  * Blocks the calling thread's signals, except those by which the C library

@@ -38,7 +38,7 @@ static bool all_distinct(unsigned size_class) {
 static void test_model(unsigned size_class) {
     struct prng random;
     bool distinct = true, counted = true;
-    struct tcm_central *central = &tcm_central[size_class];
+    struct tcm_central *central = &tcm_central[0][size_class];
     prng_seed(&random, size_class);
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned n = 1 + (unsigned)prng_below(&random, TCM_MAX_BATCH);
@@ -113,7 +113,7 @@ static void test_order(void) {
     tcm_central_return(size_class, next, 4);
     tcm_central_return(size_class, first, 1);
     tcm_central_return(size_class, second + 3, objects - 3);
-    tap_is_u64(tcm_central[size_class].span_count, 0, "all back");
+    tap_is_u64(tcm_central[0][size_class].span_count, 0, "all back");
 }
 
 struct run {
@@ -145,8 +145,8 @@ static void test_runs(void) {
                 reverse(run.object, run.n);
             return_run(&run);
         }
-        tap_is_u64(tcm_central[size_class].span_count, 0, "all came back, %s",
-                   falls != 0 ? "falling" : "rising");
+        tap_is_u64(tcm_central[0][size_class].span_count, 0,
+                   "all came back, %s", falls != 0 ? "falling" : "rising");
         tcm_central_fetch(size_class, all, n);
         same &= memcmp(all, again, n * sizeof(all[0])) == 0;
     }

@@ -52,15 +52,15 @@ static void test_parts(void) {
     one_part("thread_cache_misses", &c->misses, 3);
     one_part("thread_cache_overflows", &c->overflows, 5);
     tcm_cache_destroy(c);
-    one_part("central_fetches", &tcm_central[1].fetches, 7);
-    one_part("central_fetches", &tcm_central[last].fetches, 11);
-    one_part("central_returns", &tcm_central[1].returns, 13);
-    one_part("central_returns", &tcm_central[last].returns, 17);
-    one_part("transfer_cache_hits", &tcm_transfer[1].hits, 19);
-    one_part("transfer_cache_hits", &tcm_transfer[last].hits, 23);
+    one_part("central_fetches", &tcm_central[0][1].fetches, 7);
+    one_part("central_fetches", &tcm_central[0][last].fetches, 11);
+    one_part("central_returns", &tcm_central[0][1].returns, 13);
+    one_part("central_returns", &tcm_central[0][last].returns, 17);
+    one_part("transfer_cache_hits", &tcm_transfer[0][1].hits, 19);
+    one_part("transfer_cache_hits", &tcm_transfer[0][last].hits, 23);
     one_part("spans_made", &tcm_page_heap.spans_made, 29);
     one_part("spans_freed", &tcm_page_heap.spans_freed, 31);
-    one_part("system_bytes_taken", &tcm_stats.system_bytes_taken, 37);
+    one_part("system_bytes_taken", &tcm_page_heap.taken_bytes, 37);
     one_part("system_bytes_returned", &tcm_stats.system_bytes_returned, 41);
 }
 

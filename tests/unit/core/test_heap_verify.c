@@ -134,7 +134,7 @@ static void bit_moved(void) {
 }
 static void list_of_another_class(void) {
     tcm_dlist_remove(&small->link);
-    tcm_dlist_push_front(&tcm_central[class_odd].spans[small->bucket],
+    tcm_dlist_push_front(&tcm_central[0][class_odd].spans[small->bucket],
                          &small->link);
 }
 static void first_word(void) {
@@ -153,10 +153,10 @@ static void objects(void) {
     small->objects--;
 }
 static void central_spans(void) {
-    tcm_central[class_64].span_count++;
+    tcm_central[0][class_64].span_count++;
 }
 static void central_objects(void) {
-    tcm_central[class_64].free_objects--;
+    tcm_central[0][class_64].free_objects--;
 }
 static void bucket(void) {
     small->bucket ^= 1;
@@ -168,7 +168,7 @@ static void not_listed(void) {
 /* --- Parked objects ----------------------------------------------------- */
 
 static void transfer_count(void) {
-    tcm_transfer[class_64].count = tcm_transfer[class_64].capacity + 1;
+    tcm_transfer[0][class_64].count = tcm_transfer[0][class_64].capacity + 1;
 }
 static void transfer_holds_free(void) {
     /* The lowest free object of the span is in the central list. */

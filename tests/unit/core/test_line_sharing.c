@@ -105,13 +105,13 @@ static void test_all_is_used(void) {
     static void *block[BLOCKS];
     struct tcm_thread_cache *a = tcm_cache_new(), *b = tcm_cache_new();
     take(a, block, BLOCKS, 16);
-    uint64_t spans = tcm_central[tcm_size_class(16)].span_count;
+    uint64_t spans = tcm_central[0][tcm_size_class(16)].span_count;
     for (unsigned i = 0; i < BLOCKS; i += 2)
         test_free(a, block[i]);
     tcm_cache_flush(a);
     for (unsigned i = 0; i < BLOCKS; i += 2)
         block[i] = test_alloc(b, 16);
-    tap_ok(tcm_central[tcm_size_class(16)].span_count <= spans + 1,
+    tap_ok(tcm_central[0][tcm_size_class(16)].span_count <= spans + 1,
            "every other slot free: no new span is made");
     for (unsigned i = 0; i < BLOCKS; i++)
         test_free(b, block[i]);

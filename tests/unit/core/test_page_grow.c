@@ -121,8 +121,8 @@ static bool meanwhile(const char *call) {
         return false;
     bool held = is_held(&HEAP->lock);
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        held = held || is_held(&tcm_central[size_class].lock) ||
-               is_held(&tcm_transfer[size_class].lock);
+        held = held || is_held(&tcm_central[0][size_class].lock) ||
+               is_held(&tcm_transfer[0][size_class].lock);
     calls++;
     blocked += held;
     acting = true;

@@ -79,7 +79,7 @@ static void test_model(void) {
     tcm_transfer_flush();
     uint64_t spans = 0;
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        spans += tcm_central[size_class].span_count;
+        spans += tcm_central[0][size_class].span_count;
     tap_is_u64(spans, 0, "without caches no span is left");
     tcm_heap_verify();
 }
@@ -162,14 +162,14 @@ static void test_bulk_bins(void) {
     tap_ok(cold->bulk && cold->capacity <= 5u * info->batch,
            "a bin gives up capacity that is a small part of its swing");
     tcm_transfer_flush();
-    uint64_t hits = tcm_transfer[size_class].hits;
+    uint64_t hits = tcm_transfer[0][size_class].hits;
     for (unsigned i = 0; i < 5; i++)
         swing(c, 64, 5 * info->max_cached);
     tap_ok(cold->bulk && cold->capacity <= 5u * info->batch, "for good");
-    tap_ok(tcm_transfer[size_class].hits == hits &&
-               tcm_transfer[size_class].count == 0,
+    tap_ok(tcm_transfer[0][size_class].hits == hits &&
+               tcm_transfer[0][size_class].count == 0,
            "its objects bypass the transfer cache");
-    tap_ok(tcm_central[size_class].span_count <=
+    tap_ok(tcm_central[0][size_class].span_count <=
                5u * info->batch / info->objects + 2,
            "their spans serve other classes");
     for (unsigned i = 0; i < 20; i++)

@@ -4,8 +4,8 @@
 #include "core_test.h"
 
 static void test_exchange(unsigned size_class) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
-    struct tcm_central *central = &tcm_central[size_class];
+    struct tcm_transfer *transfer = &tcm_transfer[0][size_class];
+    struct tcm_central *central = &tcm_central[0][size_class];
     unsigned batch = tcm_class[size_class].batch;
     void *a[TCM_MAX_BATCH], *b[TCM_MAX_BATCH];
     tap_is_u64(tcm_transfer_remove(size_class, a, batch), batch,
@@ -36,19 +36,19 @@ static void test_exchange(unsigned size_class) {
 }
 
 static void test_overflow(unsigned size_class) {
-    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    struct tcm_transfer *transfer = &tcm_transfer[0][size_class];
     unsigned batch = tcm_class[size_class].batch;
     enum { batches = 16 + 3 }; /* 16 are parked at most */
     void *all[batches][TCM_MAX_BATCH];
     for (unsigned i = 0; i < batches; i++)
         tcm_central_fetch(size_class, all[i], batch);
-    uint64_t returns = tcm_central[size_class].returns;
+    uint64_t returns = tcm_central[0][size_class].returns;
     for (unsigned i = 0; i < batches; i++)
         tcm_transfer_insert(size_class, all[i], batch);
     tap_ok(transfer->count <= transfer->capacity &&
                transfer->count + batch > transfer->capacity,
            "it fills to its capacity");
-    tap_is_u64(tcm_central[size_class].returns - returns,
+    tap_is_u64(tcm_central[0][size_class].returns - returns,
                batches - transfer->capacity / batch,
                "the rest goes to the central list");
     tcm_heap_verify();
@@ -65,7 +65,7 @@ static void test_overflow(unsigned size_class) {
     tcm_transfer_trim(size_class);
     tcm_transfer_trim(size_class);
     tap_is_u64(transfer->count, 0, "unneeded, it empties");
-    tap_is_u64(tcm_central[size_class].span_count, 0, "and so do the spans");
+    tap_is_u64(tcm_central[0][size_class].span_count, 0, "and so do the spans");
     tcm_heap_verify();
 }
 
