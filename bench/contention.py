@@ -24,6 +24,8 @@ def main():
     p.add_argument("--threads", default="1,2,4,8,16")
     p.add_argument("--only", help="of own, central, transfer, pages")
     p.add_argument("--allocators", help="of %s" % ", ".join(DEFAULT))
+    p.add_argument("--extra", action="append", default=[],
+                   metavar="NAME=LIBRARY", help="a further allocator")
     p.add_argument("--cpu", action="store_true",
                    help="CPU time of the threads in place of wall time, which\n"
                    "shows what waiting costs on a machine that does other "
@@ -42,7 +44,8 @@ def main():
     rows, rss_rows = [], []
     with lib.WorkFolder() as work:
         wanted = set(a.allocators.split(",")) if a.allocators else set(DEFAULT)
-        chosen = lib.allocators(build, work, wanted)
+        wanted |= {x.partition("=")[0] for x in a.extra}
+        chosen = lib.allocators(build, work, wanted, a.extra)
         names = [x.name for x in chosen]
         if not names:
             p.error("no such allocator")
