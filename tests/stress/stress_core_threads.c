@@ -31,7 +31,7 @@ struct block {
 static struct block *box[BOXES];
 static struct block *slots[THREADS][SLOTS]; /* left to the next generation */
 static unsigned long rounds;
-static pthread_barrier_t all_begun;
+static pthread_barrier_t all_meet;
 static unsigned long broken;
 static unsigned long refused;
 static unsigned long wrong_tables;
@@ -138,9 +138,11 @@ static void *work(void *argument) {
     struct prng random;
     struct tcm_thread_cache *c = tcm_cache_new();
     prng_seed(&random, number + 100);
-    pthread_barrier_wait(&all_begun);
+    (void)tcm_thread_shard();
+    pthread_barrier_wait(&all_meet);
     if (number % 4 != 0)
         leave_shard();
+    pthread_barrier_wait(&all_meet);
     for (unsigned long n = 0; n < rounds / GENERATIONS; n++) {
         unsigned i = (unsigned)prng_below(&random, SLOTS);
         if (slot[i] == NULL)
@@ -191,7 +193,7 @@ int main(int argc, char **argv) {
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);
     tcm_heap_init();
-    pthread_barrier_init(&all_begun, NULL, THREADS);
+    pthread_barrier_init(&all_meet, NULL, THREADS);
     for (unsigned i = 0; i < GENERATIONS; i++) {
         run_generation();
         if (i == 0)
