@@ -234,6 +234,21 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
     return carve_for(run, offset, want);
 }
 
+/* Allocates from HEAP, the calling thread's shard: a SPARE span if there is one
+   for WANT. */
+static struct tcm_span *alloc_own(struct tcm_page_heap *heap,
+                                  const struct request *want, bool *zeroed) {
+    if (want->state == TCM_SPAN_MOVING && want->align == 1) {
+        struct tcm_span *span =
+            tcm_spare_take(heap, want->pages, want->bit_words);
+        if (span != NULL) {
+            tcm_page_count(&heap->spans_made, 1);
+            return span;
+        }
+    }
+    return alloc_locked(heap, want, zeroed);
+}
+
 /* Takes HEAP's lock, and before it the growth lock if GROW. */
 static void lock_heap(struct tcm_page_heap *heap, bool grow) {
     if (grow)
@@ -318,13 +333,7 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         zeroed = &unused;
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    struct tcm_span *span = NULL;
-    if (state == TCM_SPAN_MOVING && align_pages == 1)
-        span = tcm_spare_take(heap, pages, bit_words);
-    if (span != NULL)
-        tcm_page_count(&heap->spans_made, 1);
-    else
-        span = alloc_locked(heap, &want, zeroed);
+    struct tcm_span *span = alloc_own(heap, &want, zeroed);
     bool borrow = span == NULL && !tcm_backoff_waits(&heap->borrows);
     tcm_unlock(&heap->lock);
     if (borrow && has_share(heap)) {
@@ -351,11 +360,7 @@ struct tcm_span *tcm_page_heap_alloc_idle(size_t pages, unsigned bit_words) {
     bool zeroed;
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    struct tcm_span *span = tcm_spare_take(heap, pages, bit_words);
-    if (span != NULL)
-        tcm_page_count(&heap->spans_made, 1);
-    else
-        span = alloc_locked(heap, &want, &zeroed);
+    struct tcm_span *span = alloc_own(heap, &want, &zeroed);
     tcm_unlock(&heap->lock);
     return span;
 }

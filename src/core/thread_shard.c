@@ -22,13 +22,13 @@ enum membership { NEW_THREAD, MEMBER, ENDED };
 static TCM_TLS struct {
     uint8_t shard;
     uint8_t membership; /* enum membership */
-    uint16_t heat;      /* below HEAT_MOST */
+    uint32_t heat;      /* below HEAT_MOST */
 } thread;
 
 static struct tcm_lock shards_lock = TCM_LOCK_INIT(TCM_RANK_SHARDS);
-/* Shards that threads may use: 1 while they are restricted. */
-static uint32_t usable_shards = TCM_PAGE_SHARDS;
-/* Shards that may be open; 0: not known yet. */
+/* True if all threads use shard 0. */
+static bool restricted;
+/* Shards that may be open; 0: not known yet. Read without the lock, too. */
 static uint32_t most_shards;
 /* Threads in each shard. */
 static uint32_t members[TCM_PAGE_SHARDS] TCM_ALIGNED(TCM_CACHE_LINE);
@@ -48,17 +48,12 @@ static uint32_t members_of(uint32_t shard) {
     return tcm_load_relaxed(&members[shard]);
 }
 
-/* Open shards that threads may use. Acquire: a shard is complete before it is
-   counted. */
-static uint32_t shards_in_use(void) {
-    uint32_t open = tcm_load_acquire(&tcm_page_shards);
-    uint32_t usable = tcm_load_relaxed(&usable_shards);
-    return open < usable ? open : usable;
-}
-
-/* The first shard with the fewest threads. */
+/* The first shard with the fewest threads. Acquire: a shard is complete before
+   it is counted. */
 static uint32_t emptiest_shard(void) {
-    uint32_t n = shards_in_use(), best = 0;
+    uint32_t best = 0;
+    uint32_t n =
+        tcm_load_relaxed(&restricted) ? 1 : tcm_load_acquire(&tcm_page_shards);
     for (uint32_t i = 1; i < n; i++)
         if (members_of(i) < members_of(best))
             best = i;
@@ -76,13 +71,11 @@ static void move_to(uint32_t shard) {
 uint32_t tcm_thread_shard(void) {
     if (TCM_UNLIKELY(thread.membership == NEW_THREAD))
         move_to(emptiest_shard());
-    if (TCM_UNLIKELY(thread.shard >= tcm_load_relaxed(&usable_shards)))
-        return 0;
-    return thread.shard;
+    return TCM_UNLIKELY(tcm_load_relaxed(&restricted)) ? 0 : thread.shard;
 }
 
 void tcm_thread_shard_passes(void) {
-    thread.heat = (uint16_t)(thread.heat - (thread.heat != 0));
+    tcm_heat_cool(&thread.heat);
 }
 
 /* Prepares the lists and caches of shard N, in zeroed memory. */
@@ -129,14 +122,14 @@ static struct tcm_page_heap *new_shard(uint32_t n) {
 static bool may_open(void) {
     tcm_lock_assert_held(&shards_lock);
     if (most_shards == 0) {
-        most_shards = tcm_os_cpu_count();
-        if (most_shards < SHARDS_LEAST)
-            most_shards = SHARDS_LEAST;
-        if (most_shards > TCM_PAGE_SHARDS)
-            most_shards = TCM_PAGE_SHARDS;
+        uint32_t most = tcm_os_cpu_count();
+        if (most < SHARDS_LEAST)
+            most = SHARDS_LEAST;
+        if (most > TCM_PAGE_SHARDS)
+            most = TCM_PAGE_SHARDS;
+        tcm_store_relaxed(&most_shards, most);
     }
-    return tcm_page_shards < most_shards &&
-           tcm_page_shards < tcm_load_relaxed(&usable_shards) &&
+    return tcm_page_shards < most_shards && !tcm_load_relaxed(&restricted) &&
            tcm_page_shards < tcm_load_relaxed(&tcm_cache_count);
 }
 
@@ -144,6 +137,9 @@ static bool may_open(void) {
    than shards. */
 static bool open_shard(uint32_t n) {
     struct tcm_page_heap *heap = NULL;
+    uint32_t most = tcm_load_relaxed(&most_shards);
+    if (most != 0 && n >= most)
+        return false; /* without two locks that all threads share */
     tcm_lock(&shards_lock);
     tcm_lock(&tcm_growth.lock);
     if (tcm_page_shards == n && may_open()) {
@@ -154,7 +150,7 @@ static bool open_shard(uint32_t n) {
             /* Publishes the shard; pairs with the loads that count shards. */
             tcm_store_release(&tcm_page_shards, n + 1);
         } else {
-            most_shards = n;
+            tcm_store_relaxed(&most_shards, n);
         }
     }
     tcm_unlock(&tcm_growth.lock);
@@ -164,16 +160,16 @@ static bool open_shard(uint32_t n) {
 
 uint32_t tcm_thread_shard_waits(void) {
     uint32_t own = tcm_thread_shard();
-    thread.heat = (uint16_t)(thread.heat + HEAT_TAKEN);
+    thread.heat += HEAT_TAKEN;
     if (thread.heat < HEAT_MOST)
         return own;
     thread.heat = 0;
     if (thread.membership != MEMBER || members_of(own) <= 1 ||
-        tcm_load_relaxed(&usable_shards) == 1)
+        tcm_load_relaxed(&restricted))
         return own;
     uint32_t other = emptiest_shard();
     uint32_t next = tcm_load_acquire(&tcm_page_shards);
-    if (members_of(other) != 0 && next < TCM_PAGE_SHARDS && open_shard(next))
+    if (members_of(other) != 0 && open_shard(next))
         other = next;
     if (members_of(other) + 1 < members_of(own))
         move_to(other);
@@ -219,5 +215,5 @@ void tcm_thread_shards_init(void) {
 }
 
 void tcm_thread_shards_restrict(bool one) {
-    tcm_store_relaxed(&usable_shards, one ? 1u : TCM_PAGE_SHARDS);
+    tcm_store_relaxed(&restricted, one);
 }
