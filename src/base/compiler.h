@@ -23,6 +23,19 @@
 #define TCM_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
 #define TCM_CACHE_LINE      64
 
+/* TCM_TAIL before a return makes the call in it a jump, whatever the compiler's
+   options are, in a function with the attribute TCM_TAIL_CALLS. */
+#if defined(__has_attribute)
+#if __has_attribute(musttail)
+#define TCM_TAIL __attribute__((musttail))
+#define TCM_TAIL_CALLS
+#endif
+#endif
+#ifndef TCM_TAIL
+#define TCM_TAIL
+#define TCM_TAIL_CALLS __attribute__((optimize("O2", "optimize-sibling-calls")))
+#endif
+
 /*
  * The initial-exec model reads a thread-local variable with one load through
  * the thread register and never calls __tls_get_addr, which could malloc.

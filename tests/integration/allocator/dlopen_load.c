@@ -5,6 +5,7 @@
  *
  * dlopen_load plugin LIBRARY TIMES   loads, uses and closes a plug-in
  * dlopen_load late LIBRARY           loads the allocator, uses and closes it
+ * dlopen_load deep LIBRARY           has LIBRARY load another, bound deep
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -105,10 +106,32 @@ static void test_late(const char *path) {
     tap_ok(pid > 0, "and a closed one is in nobody's way");
 }
 
+static void test_deep(const char *path) {
+    void *opener = dlopen(path, RTLD_NOW);
+    void *(*open_deep)(int) = NULL;
+    if (opener != NULL)
+        *(void **)&open_deep = dlsym(opener, "deep_open");
+    void *library = open_deep != NULL ? open_deep(RTLD_LAZY) : NULL;
+    if (library == NULL) {
+        tap_ok(false, "loads: %s", dlerror());
+        return;
+    }
+    char *(*text)(const char *);
+    *(void **)&text = dlsym(library, "deep_text");
+    char *got = text("blocks of one malloc");
+    tap_is_str(got, "blocks of one malloc", "it works");
+    free(got);
+    tap_ok(dlclose(library) == 0 && open_deep(1 << 30) == NULL &&
+               dlerror() != NULL,
+           "wrong flags are told");
+}
+
 int main(int argc, char **argv) {
     if (argc > 3 && strcmp(argv[1], "plugin") == 0)
         test_plugin(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
     else if (argc > 2 && strcmp(argv[1], "late") == 0)
         test_late(argv[2]);
+    else if (argc > 2 && strcmp(argv[1], "deep") == 0)
+        test_deep(argv[2]);
     return tap_done();
 }

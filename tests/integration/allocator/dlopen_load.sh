@@ -15,6 +15,19 @@ else
     skip "plug-ins" "no compiler for a library"
 fi
 
+# Bound deep, to another malloc than the program's.
+mkdir "$work/deep"
+deep=$here/allocator/dlopen_deep.c
+if $CC -shared -fPIC -o "$work/deep/libdeep.so" "$deep" >"$work/err" 2>&1 &&
+    $CC -shared -fPIC -DOPENER -D_GNU_SOURCE -o "$work/libopener.so" "$deep" \
+        -Wl,--enable-new-dtags,-rpath,"$work/deep" >"$work/err" 2>&1; then
+    under untraced dlopen_load deep "$work/libopener.so"
+    [ ! -e "$tracing" ] ||
+        under recording dlopen_load deep "$work/libopener.so"
+else
+    skip "libraries bound deep" "no compiler for a library"
+fi
+
 # In a program that was started without it.
 for late in "$minimal" "$tracing"; do
     [ -e "$late" ] || continue

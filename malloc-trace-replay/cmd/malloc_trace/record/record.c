@@ -288,14 +288,6 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
-/* Tells that a fault killed COMMAND, which may be for two allocators in it. */
-static void tell_fault(const char *command, int sig) {
-    if (sig == SIGSEGV || sig == SIGABRT || sig == SIGBUS)
-        tool_warn("%s was killed by signal %d (%s); if that happens only when "
-                  "it is recorded, see RTLD_DEEPBIND in malloc-trace-record(1)",
-                  tool_text_shown(command), sig, strsignal(sig));
-}
-
 /* Examines the program of R and the output. Returns TOOL_OK if the command may
    start, else the exit status, after a message. */
 static int examine(const struct run *r, struct record_program *program,
@@ -356,7 +348,6 @@ static int record(struct run *r, const char *file) {
         return exit_status;
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
-    tell_fault(r->command[0], WTERMSIG(status));
     return die_of(WTERMSIG(status));
 }
 
