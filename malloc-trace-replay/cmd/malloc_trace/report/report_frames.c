@@ -15,25 +15,55 @@
 
 /* --- Lists ---------------------------------------------------------------- */
 
-/*
- * Functions that allocate for their callers, in the executable or in a library
- * that has other functions, too. Sorted.
- */
+/* Functions that allocate for their callers, in the executable or in a library
+   that has other functions, too. Separated by single blanks. */
 static const char *const wrapper_functions[] = {
-    "CRYPTO_malloc",    "CRYPTO_realloc", "CRYPTO_strdup", "CRYPTO_strndup",
-    "CRYPTO_zalloc",    "_start",         "g_malloc",      "g_malloc0",
-    "g_malloc0_n",      "g_malloc_n",     "g_memdup",      "g_memdup2",
-    "g_realloc",        "g_realloc_n",    "g_slice_alloc", "g_slice_alloc0",
-    "g_slice_copy",     "g_strconcat",    "g_strdup",      "g_strdup_printf",
-    "g_strdup_vprintf", "g_strndup",      "g_try_malloc",  "g_try_malloc0",
-    "g_try_malloc0_n",  "g_try_malloc_n", "g_try_realloc", "g_try_realloc_n",
-    "g_vasprintf",      "x2nrealloc",     "x2realloc",     "xalignalloc",
-    "xasprintf",        "xcalloc",        "xcharalloc",    "xicalloc",
-    "ximalloc",         "ximemdup",       "xirealloc",     "xireallocarray",
-    "xizalloc",         "xmalloc",        "xmallocarray",  "xmemdup",
-    "xmemdup0",         "xnmalloc",       "xnrealloc",     "xpalloc",
-    "xrealloc",         "xreallocarray",  "xstrdup",       "xstrndup",
-    "xvasprintf",       "xzalloc",
+    /* gnulib, Git */
+    "xalignalloc xasprintf xcalloc xcharalloc xicalloc ximalloc ximemdup "
+    "xirealloc xireallocarray xizalloc xmalloc xmallocarray xmallocz xmemdup "
+    "xmemdup0 xmemdupz xnmalloc xnrealloc xpalloc xrealloc xreallocarray "
+    "xstrdup xstrndup xvasprintf xzalloc x2nrealloc x2realloc do_xmalloc",
+    /* GLib */
+    "g_malloc g_malloc0 g_malloc0_n g_malloc_n g_memdup g_memdup2 g_realloc "
+    "g_realloc_n g_slice_alloc g_slice_alloc0 g_slice_copy g_strconcat "
+    "g_strdup g_strdup_printf g_strdup_vprintf g_strndup g_try_malloc "
+    "g_try_malloc0 g_try_malloc0_n g_try_malloc_n g_try_realloc "
+    "g_try_realloc_n g_vasprintf",
+    /* OpenSSL */
+    "CRYPTO_malloc CRYPTO_realloc CRYPTO_strdup CRYPTO_strndup CRYPTO_zalloc",
+    /* SQLite */
+    "sqlite3_malloc sqlite3_malloc64 sqlite3_realloc sqlite3_realloc64 "
+    "sqlite3_mprintf sqlite3_vmprintf sqlite3Malloc sqlite3MallocZero "
+    "sqlite3Realloc sqlite3MemMalloc sqlite3MemRealloc sqlite3DbMallocRaw "
+    "sqlite3DbMallocRawNN sqlite3DbMallocZero sqlite3DbRealloc "
+    "sqlite3DbReallocOrFree sqlite3DbSpanDup sqlite3DbStrDup sqlite3DbStrNDup "
+    "dbMallocRawFinish dbReallocFinish mallocWithAlarm",
+    /* PostgreSQL */
+    "palloc palloc0 palloc_extended repalloc pstrdup pg_malloc pg_malloc0 "
+    "pg_realloc pg_strdup MemoryContextAlloc MemoryContextAllocExtended "
+    "MemoryContextAllocZero AllocSetAlloc AllocSetAllocFromNewBlock "
+    "AllocSetAllocLarge AllocSetRealloc",
+    /* Redis */
+    "zcalloc zcalloc_num zmalloc zmalloc_usable zrealloc zstrdup ztrycalloc "
+    "ztrymalloc ztryrealloc",
+    /* nginx */
+    "ngx_alloc ngx_calloc ngx_memalign ngx_palloc ngx_palloc_block "
+    "ngx_palloc_large ngx_palloc_small ngx_pcalloc ngx_pmemalign ngx_pnalloc",
+    /* Apache */
+    "apr_allocator_alloc apr_palloc apr_pcalloc apr_pmemdup apr_pstrdup "
+    "apr_pstrndup allocator_alloc",
+    /* FFmpeg */
+    "av_calloc av_fast_malloc av_fast_realloc av_malloc av_malloc_array "
+    "av_mallocz av_memdup av_realloc av_realloc_array av_strdup",
+    /* Lua */
+    "l_alloc luaM_growaux_ luaM_malloc_ luaM_realloc_ luaM_saferealloc_",
+    /* PHP */
+    "_ecalloc _emalloc _erealloc _erealloc2 _estrdup _estrndup _malloc_custom "
+    "_realloc_custom _safe_emalloc _safe_malloc __zend_calloc __zend_malloc "
+    "__zend_realloc",
+    /* Mono */
+    "monoeg_g_calloc monoeg_g_memdup monoeg_g_strdup monoeg_malloc "
+    "monoeg_malloc0 monoeg_realloc monoeg_try_malloc",
 };
 
 /* Functions of the C library that allocate or lead to main or to a thread's
@@ -52,6 +82,7 @@ static const char *const libc_functions[] = {
     "__strdup",
     "__strndup",
     "__vasprintf",
+    "_start",
     "aligned_alloc",
     "asprintf",
     "calloc",
@@ -82,11 +113,15 @@ static const char *const libc_functions[] = {
 };
 
 /* Beginnings of names, in C++ behind the type of the result, of the C++
-   library. The last ones are as the linker has them. */
+   library, and of wrappers in LLVM and Java. The last ones are as the linker has
+   them. */
 static const char *const cxx_prefixes[] = {
-    "std::",  "__gnu_cxx::", "__cxxabiv1::",  "operator new",
-    "__cxa_", "_ZNSt",       "_ZNKSt",        "_ZSt",
-    "_Znwm",  "_Znam",       "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
+    "std::",           "__gnu_cxx::",   "__cxxabiv1::",
+    "operator new",    "llvm::safe_",   "llvm::allocate_buffer(",
+    "os::malloc(",     "os::realloc(",  "AllocateHeap(",
+    "ReallocateHeap(", "__cxa_",        "_ZNSt",
+    "_ZNKSt",          "_ZSt",          "_Znwm",
+    "_Znam",           "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
 };
 
 /* Beginnings of paths of Rust's names: its library, and the crates that are in
@@ -158,6 +193,19 @@ static bool contains(const char *text, const char *const *list, size_t count) {
     for (size_t i = 0; text != NULL && i < count; i++)
         if (strstr(text, list[i]) != NULL)
             return true;
+    return false;
+}
+
+/* True if NAME is one of wrapper_functions. */
+static bool is_wrapper(const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(wrapper_functions); i++)
+        for (const char *p = wrapper_functions[i]; *p != '\0';) {
+            size_t length = strcspn(p, " ");
+            if (length == n && memcmp(p, name, n) == 0)
+                return true;
+            p += length + (p[length] == ' ');
+        }
     return false;
 }
 
@@ -254,7 +302,7 @@ static bool is_rust_mangled(const char *name) {
 static bool is_system_function(const char *name) {
     if (has_prefix(name, "_R"))
         return is_rust_mangled(name);
-    if (IS_ONE_OF(wrapper_functions, name) || IS_ONE_OF(libc_functions, name) ||
+    if (is_wrapper(name) || IS_ONE_OF(libc_functions, name) ||
         BEGINS(name, rust_functions) ||
         BEGINS(report_frame_qualified(name), cxx_prefixes))
         return true;
