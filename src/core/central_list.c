@@ -60,12 +60,7 @@ static struct tcm_central *lock_own_list(unsigned size_class) {
     struct tcm_central *central =
         &tcm_central[tcm_class_shard(size_class)][size_class];
     TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
-    if (TCM_LIKELY(tcm_lock_try(&central->lock))) {
-        tcm_heat_cool(&central->heat);
-        if (tcm_class_is_parted(size_class))
-            tcm_thread_shard_passes();
-    } else {
-        tcm_class_waits(size_class, &central->heat);
+    if (!tcm_class_lock_try(&central->lock, size_class, &central->heat)) {
         central = &tcm_central[tcm_class_shard(size_class)][size_class];
         tcm_lock(&central->lock);
     }

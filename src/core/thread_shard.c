@@ -181,7 +181,7 @@ void tcm_class_waits(unsigned size_class, uint32_t *heat) {
         (void)tcm_thread_shard_waits();
         return;
     }
-    if (tcm_add_relaxed(heat, HEAT_TAKEN) < HEAT_MOST)
+    if (tcm_add_relaxed(heat, HEAT_TAKEN) + HEAT_TAKEN < HEAT_MOST)
         return;
     tcm_lock(&shards_lock);
     tcm_store_relaxed(&tcm_class_parted[size_class], (uint8_t)1);

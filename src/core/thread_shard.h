@@ -61,17 +61,32 @@ static inline uint32_t tcm_class_shard(unsigned size_class) {
     return tcm_class_is_parted(size_class) ? tcm_thread_shard() : 0;
 }
 
-/*
- * Tells that the calling thread found a lock of CLASS in its shard taken. HEAT
- * belongs to what the lock guards, and cools when a thread that found the lock
- * free calls tcm_heat_cool. A class that is hot is parted; where it is parted
- * already, the thread may leave its shard. The caller holds no lock of core.
- */
-void tcm_class_waits(unsigned size_class, uint32_t *heat);
 static inline void tcm_heat_cool(uint32_t *heat) {
     uint32_t now = tcm_load_relaxed(heat);
     if (TCM_UNLIKELY(now != 0))
         tcm_store_relaxed(heat, now - 1);
+}
+/* Tells that the calling thread found a lock of CLASS in its shard taken; the
+   rest is as for tcm_class_lock_try. */
+void tcm_class_waits(unsigned size_class, uint32_t *heat);
+
+/*
+ * Takes LOCK, of CLASS in the calling thread's shard, if it is free. HEAT
+ * belongs to what the lock guards: it rises when the lock is found taken, and
+ * cools when it is free. A class that is hot is parted; where it is parted
+ * already, the thread may leave its shard: so after false the caller may want
+ * another lock. It holds no lock of core.
+ */
+static inline bool tcm_class_lock_try(struct tcm_lock *lock,
+                                      unsigned size_class, uint32_t *heat) {
+    if (TCM_UNLIKELY(!tcm_lock_try(lock))) {
+        tcm_class_waits(size_class, heat);
+        return false;
+    }
+    tcm_heat_cool(heat);
+    if (tcm_class_is_parted(size_class))
+        tcm_thread_shard_passes();
+    return true;
 }
 
 /* The calling thread ends: it no longer counts as one of its shard. */

@@ -32,12 +32,8 @@ static TCM_ALWAYS_INLINE void copy_reversed(void **out, void *const *from,
 
 /* Locks TRANSFER, of the calling thread's shard. */
 static void lock_own(struct tcm_transfer *transfer, unsigned size_class) {
-    if (TCM_LIKELY(tcm_lock_try(&transfer->lock))) {
-        tcm_heat_cool(&transfer->heat);
-        return;
-    }
-    tcm_class_waits(size_class, &transfer->heat);
-    tcm_lock(&transfer->lock);
+    if (!tcm_class_lock_try(&transfer->lock, size_class, &transfer->heat))
+        tcm_lock(&transfer->lock);
 }
 
 /* Takes up to COUNT objects, if there are at least LEAST, the one parked last
