@@ -113,8 +113,8 @@ static const char *const libc_functions[] = {
 };
 
 /* Beginnings of names, in C++ behind the type of the result, of the C++
-   library, and of wrappers in LLVM and Java. The last ones are as the linker has
-   them. */
+   library, and of wrappers in LLVM and Java. The last ones are as the linker
+   has them. */
 static const char *const cxx_prefixes[] = {
     "std::",           "__gnu_cxx::",   "__cxxabiv1::",
     "operator new",    "llvm::safe_",   "llvm::allocate_buffer(",
