@@ -12,6 +12,7 @@
 #include "core/central_list.h"
 #include "core/heap.h"
 #include "core/page_heap.h"
+#include "core/thread_shard.h"
 #include "core/transfer_cache.h"
 
 struct page_sums {
@@ -247,6 +248,8 @@ void tcm_heap_verify(void) {
 
 void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_arena_verify();
+    /* So that the lists that are locked are the ones that are unlocked. */
+    tcm_thread_shards_lock();
     tcm_registry_lock();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
@@ -265,4 +268,5 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_registry_unlock();
+    tcm_thread_shards_unlock();
 }
