@@ -58,9 +58,9 @@ static void thread_ends(void *state) {
     self->record = NULL;
     if (cache != TCM_NO_CACHE)
         tcm_cache_destroy(cache);
+    tcm_thread_shard_end();
     if (record != NULL)
         tcm_record_remove(record);
-    tcm_thread_shard_end();
     TCM_ASSERT(tcm_thread_is_valid(self));
 }
 
@@ -76,6 +76,7 @@ static void end_dead_thread(void) {
         tcm_trace_dead_thread(dead->trace);
     if (dead->cache != NULL)
         tcm_cache_destroy(dead->cache);
+    tcm_thread_shard_end_dead(dead->shard);
     tcm_record_free(dead);
 }
 
@@ -96,8 +97,11 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         self->life = TCM_THREAD_LIVE;
         end_dead_thread();
         self->record = tcm_record_add();
-        if (self->record != NULL && self->own != TCM_NO_CACHE)
-            self->record->cache = self->own;
+        if (self->record != NULL) {
+            tcm_thread_shard_note(&self->record->shard);
+            if (self->own != TCM_NO_CACHE)
+                self->record->cache = self->own;
+        }
         if (have_end_key)
             pthread_setspecific(end_key, self);
     }

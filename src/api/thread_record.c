@@ -35,6 +35,7 @@ struct tcm_thread_record *tcm_record_add(void) {
         return NULL;
     record->cache = NULL;
     record->trace = NULL;
+    record->shard = 0;
     lock_alive(record);
     tcm_lock(&lock);
     tcm_dlist_push_back(&records, &record->link);

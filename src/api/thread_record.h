@@ -13,8 +13,8 @@
  * Invariants: a record is in the list until its own thread removes it, or a
  * thread that found the mutex's owner dead.
  *
- * Threads: the list has a lock. cache and trace are written by the owner;
- * others read them after the owner's death, which the mutex orders.
+ * Threads: the list has a lock. cache, trace and shard are written by the
+ * owner; others read them after the owner's death, which the mutex orders.
  */
 #ifndef TCM_API_THREAD_RECORD_H
 #define TCM_API_THREAD_RECORD_H
@@ -32,6 +32,7 @@ struct tcm_thread_record {
     struct tcm_dlist link;
     struct tcm_thread_cache *cache; /* attached, or NULL */
     struct mtr_thread *trace;       /* its stream, or NULL */
+    uint8_t shard;                  /* see tcm_thread_shard_note */
 };
 
 /* Adds a record of the calling thread. NULL: no memory. */

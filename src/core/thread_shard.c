@@ -22,8 +22,11 @@ enum membership { NEW_THREAD, MEMBER, ENDED };
 static TCM_TLS struct {
     uint8_t shard;
     uint8_t membership; /* enum membership */
-    uint32_t heat;      /* below HEAT_MOST */
+    uint16_t heat;      /* below HEAT_MOST */
 } thread;
+/* See tcm_thread_shard_note; or NULL. Apart, where it leaves no gap. */
+static TCM_TLS uint8_t *thread_note;
+TCM_STATIC_ASSERT(HEAT_MOST + HEAT_TAKEN <= UINT16_MAX, "heat fits");
 
 static struct tcm_lock shards_lock = TCM_LOCK_INIT(TCM_RANK_SHARDS);
 /* True if all threads use shard 0. */
@@ -60,12 +63,18 @@ static uint32_t emptiest_shard(void) {
     return best;
 }
 
+static void leave(uint32_t shard) {
+    (void)tcm_add_relaxed(&members[shard], UINT32_MAX);
+}
+
 static void move_to(uint32_t shard) {
     if (thread.membership == MEMBER)
-        (void)tcm_add_relaxed(&members[thread.shard], UINT32_MAX);
+        leave(thread.shard);
     (void)tcm_add_relaxed(&members[shard], 1u);
     thread.shard = (uint8_t)shard;
     thread.membership = MEMBER;
+    if (thread_note != NULL)
+        *thread_note = (uint8_t)(shard + 1);
 }
 
 uint32_t tcm_thread_shard(void) {
@@ -75,7 +84,8 @@ uint32_t tcm_thread_shard(void) {
 }
 
 void tcm_thread_shard_passes(void) {
-    tcm_heat_cool(&thread.heat);
+    if (TCM_UNLIKELY(thread.heat != 0))
+        thread.heat--;
 }
 
 /* Prepares the lists and caches of shard N, in zeroed memory. */
@@ -160,7 +170,7 @@ static bool open_shard(uint32_t n) {
 
 uint32_t tcm_thread_shard_waits(void) {
     uint32_t own = tcm_thread_shard();
-    thread.heat += HEAT_TAKEN;
+    thread.heat = (uint16_t)(thread.heat + HEAT_TAKEN);
     if (thread.heat < HEAT_MOST)
         return own;
     thread.heat = 0;
@@ -188,10 +198,21 @@ void tcm_class_waits(unsigned size_class, uint32_t *heat) {
     tcm_unlock(&shards_lock);
 }
 
+void tcm_thread_shard_note(uint8_t *note) {
+    thread_note = note;
+    *note = thread.membership == MEMBER ? (uint8_t)(thread.shard + 1) : 0;
+}
+
 void tcm_thread_shard_end(void) {
     if (thread.membership == MEMBER)
-        (void)tcm_add_relaxed(&members[thread.shard], UINT32_MAX);
+        leave(thread.shard);
     thread.membership = ENDED;
+    thread_note = NULL;
+}
+
+void tcm_thread_shard_end_dead(uint8_t note) {
+    if (note != 0)
+        leave(note - 1u);
 }
 
 void tcm_thread_shards_lock(void) {

@@ -89,8 +89,14 @@ static inline bool tcm_class_lock_try(struct tcm_lock *lock,
     return true;
 }
 
-/* The calling thread ends: it no longer counts as one of its shard. */
+/* NOTE, which may outlive the calling thread, tells from now on which shard the
+   thread counts in: its number plus 1, or 0. */
+void tcm_thread_shard_note(uint8_t *note);
+/* The calling thread ends: it no longer counts as one of its shard, and its
+   note is no longer used. */
 void tcm_thread_shard_end(void);
+/* A thread is gone without that; NOTE is what it left. */
+void tcm_thread_shard_end_dead(uint8_t note);
 /* The lock without which no shard is opened and no class is parted, around
    fork. */
 void tcm_thread_shards_lock(void);

@@ -11,6 +11,7 @@
 #include "core_test.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define WAITS   8 /* after which a thread looks for another shard */
 #define OBJECTS 600
@@ -85,6 +86,29 @@ static void *be_new(void *unused) {
     return NULL;
 }
 
+static void *leave_note(void *note) {
+    (void)tcm_thread_shard();
+    tcm_thread_shard_note(note);
+    return NULL;
+}
+
+/* A thread that goes without its end counts on, so the second one has the other
+   shard. */
+static void test_dead(void) {
+    uint8_t first = 0, second = 0, third = 0, live = 0;
+    in_thread(leave_note, &first);
+    in_thread(leave_note, &second);
+    tap_ok(first + second == 3, "notes tell the shards");
+    tcm_thread_shard_end_dead(first);
+    tcm_thread_shard_end_dead(0);
+    in_thread(leave_note, &third);
+    tap_is_u64(third, first, "the place of a dead thread is free again");
+    tcm_thread_shard_end_dead(second);
+    tcm_thread_shard_end_dead(third);
+    tcm_thread_shard_note(&live);
+    tap_is_u64(live, tcm_thread_shard() + 1, "a note tells it at once");
+}
+
 static void test_parted(void) {
     uint32_t heat = 0;
     for (unsigned i = 0; i < 100; i++) {
@@ -93,13 +117,50 @@ static void test_parted(void) {
             tcm_heat_cool(&heat);
     }
     tap_ok(!tcm_class_is_parted(class_small), "few waits do not part a class");
-    for (unsigned i = 0; i < 9; i++)
+    for (unsigned i = 0; i < WAITS; i++)
         tcm_class_waits(class_small, &heat);
     tap_ok(tcm_class_is_parted(class_small) &&
                tcm_class_parts(class_small) == 2 &&
                tcm_class_shard(class_small) == 0 &&
                !tcm_class_is_parted(class_other),
            "many waits do, and no other class");
+}
+
+static void *verify(void *unused) {
+    (void)unused;
+    tcm_heap_verify_running(TCM_NO_CACHE);
+    tap_is_u64((uint64_t)tcm_locks_held, 0, "the verifier holds no lock then");
+    return NULL;
+}
+
+static void *part_first(void *unused) {
+    uint32_t heat = 0;
+    (void)unused;
+    for (unsigned i = 0; i < WAITS; i++)
+        tcm_class_waits(1, &heat);
+    return NULL;
+}
+
+/* The verifier has the lists of the first class and waits for one of another,
+   while a thread parts the first class. */
+static void test_parted_while_locked(void) {
+    struct tcm_lock *late = &tcm_central[0][class_small].lock;
+    struct tcm_lock *first = &tcm_central[0][1].lock;
+    pthread_t verifier, parter;
+    tcm_lock(late);
+    if (pthread_create(&verifier, NULL, verify, NULL) != 0)
+        tap_bail("no thread");
+    while (tcm_load_relaxed(&late->state) != 2 ||
+           tcm_load_relaxed(&first->state) == 0)
+        sched_yield();
+    if (pthread_create(&parter, NULL, part_first, NULL) != 0)
+        tap_bail("no thread");
+    for (unsigned i = 0; i < 1000 && !tcm_class_is_parted(1); i++)
+        sched_yield();
+    tcm_unlock(late);
+    pthread_join(verifier, NULL);
+    pthread_join(parter, NULL);
+    tap_ok(tcm_class_is_parted(1), "a class is parted after it");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -272,7 +333,9 @@ int main(void) {
     test_alone();
     in_thread(move_twice, NULL);
     in_thread(be_new, NULL);
+    test_dead();
     test_parted();
+    test_parted_while_locked();
     test_homes();
     test_mixed();
     test_taken_elsewhere();
