@@ -162,9 +162,10 @@ static uint64_t take_budget(struct tcm_thread_cache *cache, uint64_t bytes,
 
 void tcm_registry_end_debt(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
+    uint64_t owes = capacity_beyond(cache, cache->budget_bytes);
     TCM_ASSERT(owed_total >= cache->owed_bytes);
-    owed_total -= cache->owed_bytes;
-    tcm_store_relaxed(&cache->owed_bytes, 0);
+    owed_total = owed_total - cache->owed_bytes + owes;
+    tcm_store_relaxed(&cache->owed_bytes, owes);
     tcm_unlock(&registry_lock);
 }
 

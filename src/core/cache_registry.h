@@ -52,7 +52,8 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own);
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
 
 /* Ends the debt of CACHE (owed_bytes), whose capacity is within its budget
-   again. */
+   again, unless another thread has just taken more of that. Called by the
+   thread of CACHE. */
 void tcm_registry_end_debt(struct tcm_thread_cache *cache);
 
 /* Bound on the budgets of all caches together; each cache keeps a minimum. */
