@@ -8,6 +8,9 @@
 #define PARKED_BYTES   ((size_t)512 << 10) /* per class */
 #define PARKED_BATCHES 16u
 #define MIN_BATCHES    2u
+/* Where a class has a cache in each shard, one has room for a batch of at most
+   this, even if all of them together then keep more. */
+#define SHARD_BYTES ((size_t)64 << 10)
 
 /* True if the counts agree; the lock is held. */
 static bool transfer_is_valid(const struct tcm_transfer *transfer) {
@@ -118,9 +121,11 @@ static bool get_memory(struct tcm_transfer *transfer, unsigned size_class) {
    where there is one. */
 static uint32_t room_of(const struct tcm_transfer *transfer,
                         unsigned size_class) {
-    uint32_t least = tcm_class[size_class].batch;
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    uint32_t batch = info->batch;
     uint32_t room = transfer->capacity / tcm_class_parts(size_class);
-    return room > least ? room : least;
+    return room < batch && batch * (size_t)info->size <= SHARD_BYTES ? batch
+                                                                     : room;
 }
 
 void tcm_transfer_insert(unsigned size_class, void *const *objects,
@@ -196,11 +201,17 @@ void tcm_transfer_trim(unsigned size_class) {
         trim_one(&tcm_transfer[other][size_class], size_class);
 }
 
+/* Returns the objects that are there now: other threads may go on adding. */
 static void flush_one(struct tcm_transfer *transfer, unsigned size_class) {
     void *batch[TCM_MAX_BATCH];
-    unsigned got;
-    while ((got = take_parked(transfer, batch, TCM_MAX_BATCH)) != 0)
-        tcm_central_return(size_class, batch, got);
+    unsigned got = 1;
+    for (unsigned todo = tcm_load_relaxed(&transfer->count);
+         todo != 0 && got != 0; todo -= got) {
+        got = take_parked(transfer, batch,
+                          todo < TCM_MAX_BATCH ? todo : TCM_MAX_BATCH);
+        if (got != 0)
+            tcm_central_return(size_class, batch, got);
+    }
 }
 
 void tcm_transfer_flush(void) {
