@@ -8,8 +8,8 @@
  * Fresh memory counts as RELEASED: no memory is behind it either.
  *
  * Choice of a shard: that of the thread (thread_shard.h). A shard that has its
- * share of the memory in use takes FREE runs of shards with many idle pages
- * before it grows, so that memory which one thread freed is used by another.
+ * share of the memory in use takes FREE runs of other shards before RELEASED
+ * ones of its own, so that memory which one thread freed is used by another.
  * Under a limit there is one shard only.
  */
 #include "core/page_heap.h"
@@ -24,10 +24,16 @@
 
 /* A shard lends its idle pages if they are at least this part of those that it
    has: others that took the last ones would leave blocks all over it, whose
-   frees wait for its lock. */
-#define LENT_PART 2u
-/* Most requests in a row that do not look for such pages after others found
-   none. */
+   frees wait for its lock. It lends all of them if its threads seem to be gone
+   or asleep: if this many requests of others were refused, or did not ask,
+   since one of its own; and for a block that needs a step of growth, whose
+   memory would cost more than the wait. */
+#define LENT_PART    2u
+#define REFUSED_MOST 8u
+/* Pages of a shard that are much. */
+#define SHARE_MOST 1024u
+/* Most shorter requests in a row that do not look for such pages after others
+   found none. */
 #define BORROW_WAIT 32u
 
 #define LARGE_STEPS    8u
@@ -63,10 +69,12 @@ static struct tcm_page_heap *lock_thread_shard(void) {
     struct tcm_page_heap *heap = tcm_page_shard[tcm_thread_shard()];
     if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
         tcm_thread_shard_passes();
-        return heap;
+    } else {
+        heap = tcm_page_shard[tcm_thread_shard_waits()];
+        tcm_lock(&heap->lock);
     }
-    heap = tcm_page_shard[tcm_thread_shard_waits()];
-    tcm_lock(&heap->lock);
+    if (tcm_load_relaxed(&heap->refused) != 0)
+        tcm_store_relaxed(&heap->refused, 0u);
     return heap;
 }
 
@@ -92,7 +100,7 @@ struct request {
     size_t align;  /* of the start, in pages */
     size_t wish;   /* preferred alignment, in pages; a multiple of align */
     bool may_grow; /* the growth lock is held */
-    bool borrows;  /* FREE runs only */
+    bool is_idle;  /* FREE runs only */
     enum tcm_span_state state;
     unsigned bit_words;
 };
@@ -189,7 +197,7 @@ static struct tcm_span *find_run(struct tcm_page_heap *heap,
         struct tcm_span *run = fit_free(heap, want, offset);
         *fresh = false;
         more = false;
-        if (run == NULL && !want->borrows && within_limit(heap, want->pages)) {
+        if (run == NULL && !want->is_idle && within_limit(heap, want->pages)) {
             run = find_released_run(heap, want, offset, fresh);
             if (run == NULL && want->may_grow)
                 run = find_run_after_growth(heap, want, offset, fresh, &more);
@@ -270,14 +278,27 @@ static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
     return span;
 }
 
-/* alloc_from with FREE runs of HEAP, unless its lock is taken or it needs its
-   pages. */
-static struct tcm_span *borrow_from(struct tcm_page_heap *heap,
-                                    const struct request *want, bool *zeroed) {
-    TCM_ASSERT(want->borrows && !want->may_grow);
+/* True if HEAP may lend PAGES. REQUESTS are made since the borrower was here
+   last. Without the lock, and so a hint. */
+static bool lends(struct tcm_page_heap *heap, size_t pages, uint32_t requests) {
     uint64_t idle = idle_pages(heap);
-    if (idle < want->pages || idle < used_pages(heap) / LENT_PART ||
-        !tcm_lock_try(&heap->lock))
+    if (idle < pages)
+        return false;
+    if (idle >= used_pages(heap) / LENT_PART || pages >= GROW_PAGES ||
+        tcm_load_relaxed(&heap->refused) >= REFUSED_MOST)
+        return true;
+    (void)tcm_add_relaxed(&heap->refused, requests);
+    return false;
+}
+
+/* alloc_from with FREE runs of HEAP, for shard BORROWER, unless HEAP's lock is
+   taken or it needs its pages. */
+static struct tcm_span *borrow_from(struct tcm_page_heap *heap,
+                                    const struct tcm_page_heap *borrower,
+                                    const struct request *want, bool *zeroed) {
+    uint32_t requests = 1 + tcm_load_relaxed(&borrower->borrows.last);
+    TCM_ASSERT(want->is_idle && !want->may_grow);
+    if (!lends(heap, want->pages, requests) || !tcm_lock_try(&heap->lock))
         return NULL;
     struct tcm_span *span = alloc_locked(heap, want, zeroed);
     tcm_unlock(&heap->lock);
@@ -293,19 +314,23 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
     for (uint32_t i = 0; i < n && span == NULL; i++) {
         if (tcm_page_shard[i] == heap)
             continue;
-        span = want->borrows ? borrow_from(tcm_page_shard[i], want, zeroed)
-                             : alloc_from(tcm_page_shard[i], want, zeroed);
+        span = want->is_idle
+                   ? borrow_from(tcm_page_shard[i], heap, want, zeroed)
+                   : alloc_from(tcm_page_shard[i], want, zeroed);
     }
     return span;
 }
 
-/* True if HEAP has its share of the memory that all blocks take. Relaxed: a
-   hint about shards whose locks are not held. */
+/* True if HEAP has its share of the memory that all blocks take, or much of its
+   own: threads that have just got shards do not share one's pages again.
+   Relaxed: a hint about shards whose locks are not held. */
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     uint64_t taken = 0;
     if (n == 1)
         return false;
+    if (used_pages(heap) >= SHARE_MOST)
+        return true;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t used = used_pages(tcm_page_shard[i]);
         uint64_t idle = idle_pages(tcm_page_shard[i]);
@@ -314,8 +339,27 @@ static bool has_share(const struct tcm_page_heap *heap) {
     return used_pages(heap) * n >= taken;
 }
 
-/* The first attempt does not wait for a thread that makes the heap grow; the
-   last one tries all shards. */
+/* Allocates idle pages: of HEAP, the calling thread's shard, and then of others
+   if it has its share. HEAP is locked; its lock is dropped. */
+static struct tcm_span *alloc_idle(struct tcm_page_heap *heap,
+                                   struct request *want, bool *zeroed) {
+    want->is_idle = true;
+    struct tcm_span *span = alloc_own(heap, want, zeroed);
+    bool is_long = want->pages >= GROW_PAGES;
+    bool looks =
+        span == NULL && (is_long || !tcm_backoff_waits(&heap->borrows));
+    tcm_unlock(&heap->lock);
+    if (looks && (is_long || has_share(heap))) {
+        span = alloc_elsewhere(heap, want, zeroed);
+        if (!is_long)
+            tcm_backoff_note(&heap->borrows, span != NULL, 1, BORROW_WAIT);
+    }
+    want->is_idle = false;
+    return span;
+}
+
+/* With one shard, the first attempt takes its lock once and does not wait for a
+   thread that makes the heap grow; the last attempt tries all shards. */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
@@ -333,14 +377,14 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         zeroed = &unused;
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    struct tcm_span *span = alloc_own(heap, &want, zeroed);
-    bool borrow = span == NULL && !tcm_backoff_waits(&heap->borrows);
-    tcm_unlock(&heap->lock);
-    if (borrow && has_share(heap)) {
-        want.borrows = true;
-        span = alloc_elsewhere(heap, &want, zeroed);
-        want.borrows = false;
-        tcm_backoff_note(&heap->borrows, span != NULL, 1, BORROW_WAIT);
+    struct tcm_span *span;
+    if (tcm_load_acquire(&tcm_page_shards) == 1) {
+        span = alloc_own(heap, &want, zeroed);
+        tcm_unlock(&heap->lock);
+    } else {
+        span = alloc_idle(heap, &want, zeroed);
+        if (span == NULL)
+            span = alloc_from(heap, &want, zeroed);
     }
     want.may_grow = true;
     if (span == NULL)
@@ -354,7 +398,7 @@ struct tcm_span *tcm_page_heap_alloc_idle(size_t pages, unsigned bit_words) {
     struct request want = {.pages = pages,
                            .align = 1,
                            .wish = 1,
-                           .borrows = true,
+                           .is_idle = true,
                            .state = TCM_SPAN_MOVING,
                            .bit_words = bit_words};
     bool zeroed;
@@ -400,7 +444,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     size_t pages = span->pages;
     tcm_lock(&heap->lock);
-    tcm_page_scavenge(heap, pages);
+    bool window_ends = tcm_page_scavenge(heap, pages);
     TCM_ASSERT(tcm_span_is_valid(span));
     TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
@@ -414,6 +458,8 @@ void tcm_page_heap_free(struct tcm_span *span) {
     tcm_store_relaxed(&span->size_class, (uint8_t)0);
     make_free(heap, span);
     tcm_unlock(&heap->lock);
+    if (TCM_UNLIKELY(window_ends))
+        tcm_page_scavenge_asleep(heap);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -422,7 +468,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
 static bool shrink_locked(struct tcm_span *span, size_t pages) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     tcm_lock_assert_held(&heap->lock);
-    tcm_page_scavenge(heap, span->pages - pages);
+    (void)tcm_page_scavenge(heap, span->pages - pages);
     struct tcm_span *tail = tcm_span_new(&heap->records, 1);
     if (tail == NULL)
         return false;

@@ -10,6 +10,9 @@
  * returned are taken again, the next windows are longer, in proportion to their
  * number. So a heap that has shrunk returns its pages within a few windows, and
  * one whose size swings keeps them.
+ *
+ * A shard whose threads sleep, or are gone, frees nothing. Its windows end with
+ * those of other shards.
  */
 #include "core/page_system.h"
 #include "base/bits.h"
@@ -20,7 +23,8 @@
 
 #define GROW_MAX      ((size_t)32 << 20)
 #define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
-#define KEPT_PAGES    1024u /* and a part of the pages in use */
+#define KEPT_PAGES    1024u /* by all shards, and a part of the pages in use */
+#define KEPT_LEAST    128u  /* by each */
 #define KEPT_PART     8u
 #define IDLE_PART     4u
 #define WAIT_PER_PAGE 1000u
@@ -288,11 +292,27 @@ static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
     return idle;
 }
 
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
+/* Ends a window of HEAP, which has USED pages, RETAKEN of which were taken
+   again in it, and returns pages. */
+static void end_window(struct tcm_page_heap *heap, uint64_t used,
+                       uint64_t retaken) {
+    uint32_t shards = tcm_load_relaxed(&tcm_page_shards);
+    uint64_t idle = next_window(heap, used, retaken);
+    uint64_t kept = KEPT_PAGES / shards;
+    kept = (kept > KEPT_LEAST ? kept : KEPT_LEAST) + used / KEPT_PART;
+    if (idle <= kept)
+        return;
+    tcm_page_event(&tcm_page_stats.scavenge_count, 1);
+    uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
+    heap->returned_pages += release_idle(heap, heap->window - 1, part);
+    heap->window_used = heap->committed_pages - heap->released_pages;
+}
+
+bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(heap->committed_pages >= heap->released_pages);
     if (heap->release_rate_milli == 0)
-        return;
+        return false;
     uint64_t used = heap->committed_pages - heap->released_pages;
     uint64_t retaken = retaken_in_window(heap, used);
     uint64_t wait = (heap->retaken_pages + retaken) * WAIT_PER_PAGE;
@@ -300,13 +320,24 @@ void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     heap->window_freed += pages;
     if (heap->window_freed * heap->release_rate_milli <
         (used + tcm_min_u64(wait, MAX_WAIT)) * 1000)
+        return false;
+    end_window(heap, used, retaken);
+    return true;
+}
+
+void tcm_page_scavenge_asleep(const struct tcm_page_heap *heap) {
+    static uint32_t turn;
+    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
+    if (shards == 1)
         return;
-    uint64_t idle = next_window(heap, used, retaken);
-    uint64_t kept = KEPT_PAGES + used / KEPT_PART;
-    if (idle <= kept)
+    struct tcm_page_heap *other =
+        tcm_page_shard[tcm_add_relaxed(&turn, 1u) % shards];
+    if (other == heap || !tcm_lock_try(&other->lock))
         return;
-    tcm_page_event(&tcm_page_stats.scavenge_count, 1);
-    uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
-    heap->returned_pages += release_idle(heap, heap->window - 1, part);
-    heap->window_used = heap->committed_pages - heap->released_pages;
+    uint64_t uses = other->spans_made + other->spans_freed;
+    if (uses != other->seen_uses)
+        other->seen_uses = uses;
+    else if (other->release_rate_milli != 0)
+        end_window(other, other->committed_pages - other->released_pages, 0);
+    tcm_unlock(&other->lock);
 }

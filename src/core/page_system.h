@@ -33,7 +33,11 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
 size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages);
 
 /* Counts PAGES of HEAP that are about to be freed, and returns other pages to
-   the system when a window ends. */
-void tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages);
+   the system when a window ends. Returns true then. */
+bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages);
+/* Called without a lock when a window of HEAP has ended: ends one of another
+   shard, each in its turn, if no pages of that were allocated or freed since
+   its last turn. */
+void tcm_page_scavenge_asleep(const struct tcm_page_heap *heap);
 
 #endif

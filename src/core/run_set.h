@@ -127,6 +127,9 @@ struct tcm_page_heap {
     uint64_t spans_freed;
     uint64_t taken_bytes; /* of RELEASED pages that came into use */
     struct tcm_backoff borrows;
+    uint32_t refused;   /* requests of other shards' threads that got no pages,
+                           since one of its own; changed without the lock */
+    uint64_t seen_uses; /* spans made and freed, see tcm_page_scavenge_asleep */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 
 /* Shard 0, which all programs have. */

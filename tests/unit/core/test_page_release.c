@@ -222,7 +222,7 @@ static void test_refused(void) {
 static size_t scavenge(size_t pages) {
     uint64_t back = returned_pages();
     tcm_lock(&HEAP->lock);
-    tcm_page_scavenge(HEAP, pages);
+    (void)tcm_page_scavenge(HEAP, pages);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return returned_pages() - back;

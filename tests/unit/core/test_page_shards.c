@@ -6,6 +6,7 @@
  * allocates.
  */
 #include "core/page_heap.h"
+#include "core/thread_shard.h"
 #include "core_test.h"
 
 #include <pthread.h>
@@ -75,6 +76,7 @@ static void *ask(void *unused) {
     }
     for (unsigned i = 0; i < other.kept; i++)
         free_block(p[i]);
+    tcm_thread_shard_end();
     return NULL;
 }
 
@@ -144,22 +146,101 @@ static void test_opened(struct tcm_thread_cache **caches) {
     tcm_heap_verify();
 }
 
-static void test_borrowed(void) {
+/* Makes shard 0 have MANY idle blocks, all with memory. */
+static void fill_first(void) {
     void *p[MANY];
-    tcm_heap_set(TCM_SET_RELEASE_RATE, 0);
     for (unsigned i = 0; i < MANY; i++)
         p[i] = alloc_block(BLOCK);
     for (unsigned i = 0; i < MANY; i++)
         free_block(p[i]);
+}
+
+/* A new thread, which goes to shard 1, takes and frees MANY blocks. This one is
+   awake: it makes a block after each of them. Returns how many were of shard 0.
+ */
+static unsigned take_in_turn(void) {
+    unsigned in_first = 0;
+    other.kept = 0;
+    atomic_store(&other.asked, 0);
+    atomic_store(&other.made, 0);
+    atomic_store(&other.over, false);
+    if (pthread_create(&other.thread, NULL, ask, NULL) != 0)
+        tap_bail("no thread");
+    for (unsigned i = 0; i < MANY; i++) {
+        atomic_fetch_add(&other.asked, 1);
+        while (atomic_load(&other.made) != i + 1)
+            sched_yield();
+        in_first += other.last == shard(0);
+        free_block(alloc_block(BLOCK));
+    }
+    atomic_store(&other.over, true);
+    pthread_join(other.thread, NULL);
+    return in_first;
+}
+
+static void test_borrowed(void) {
+    tcm_heap_set(TCM_SET_RELEASE_RATE, 0);
+    fill_first();
     tcm_heap_verify();
     uint64_t first = shard(0)->committed_pages;
-    meet(MEETINGS, MANY);
-    tap_ok(other.in_first >= MANY / 4 && other.in_first < MANY,
-           "a thread takes what another shard has: %u of %u blocks",
-           other.in_first, MANY);
+    unsigned in_first = take_in_turn();
+    tap_ok(in_first >= MANY / 4 && in_first < MANY * 3 / 4,
+           "a thread takes part of what another shard has: %u of %u blocks",
+           in_first, MANY);
     tap_is_u64(shard(0)->committed_pages, first, "and makes none grow for it");
-    tap_ok(shard(1)->committed_pages <= first * 2 / 3,
+    tap_ok(shard(1)->committed_pages <= first * 3 / 4,
            "when its own has its share");
+    (void)tcm_page_heap_release(SIZE_MAX);
+    fill_first();
+    uint64_t second = shard(1)->committed_pages;
+    meet(0, MANY);
+    tap_ok(other.in_first >= MANY * 3 / 4 && other.in_first < MANY,
+           "nearly all while its threads sleep: %u of %u blocks",
+           other.in_first, MANY);
+    tap_is_u64(shard(1)->committed_pages, second,
+               "and before it takes memory again that it gave back");
+    tcm_heap_verify();
+}
+
+static void *take_long(void *unused) {
+    (void)unused;
+    void *p = alloc_block(MANY / 2 * BLOCK);
+    other.last = shard_of(p);
+    free_block(p);
+    tcm_thread_shard_end();
+    return NULL;
+}
+
+static void test_long(void) {
+    (void)tcm_page_heap_release(SIZE_MAX);
+    fill_first();
+    void *p[MANY];
+    unsigned n = 0;
+    for (; n < MANY / 3; n++)
+        p[n] = alloc_block(BLOCK);
+    shard(1)->borrows.wait = 5;
+    if (pthread_create(&other.thread, NULL, take_long, NULL) != 0)
+        tap_bail("no thread");
+    pthread_join(other.thread, NULL);
+    tap_ok(other.last == shard(0), "a long block never has memory of its own "
+                                   "while another shard has it");
+    while (n != 0)
+        free_block(p[--n]);
+}
+
+static void test_asleep(void) {
+    (void)tcm_page_heap_release(SIZE_MAX);
+    meet(MEETINGS, MANY / 2);
+    uint64_t idle = shard(1)->free_pages;
+    tcm_heap_set(TCM_SET_RELEASE_RATE, 1000);
+    for (unsigned i = 0; i < 100 * MANY; i++)
+        free_block(alloc_block(BLOCK));
+    tap_ok(idle >= MANY / 4 * BLOCK / TCM_PAGE_SIZE &&
+               shard(1)->free_pages <= idle / 10,
+           "a shard without awake threads returns pages when others do: "
+           "%ju of %ju are left",
+           (uintmax_t)shard(1)->free_pages, (uintmax_t)idle);
+    tcm_heap_set(TCM_SET_RELEASE_RATE, 0);
     tcm_heap_verify();
 }
 
@@ -220,6 +301,8 @@ int main(void) {
     test_no_more_than_threads();
     test_opened(caches);
     test_borrowed();
+    test_long();
+    test_asleep();
     test_figures();
     test_fork();
     test_limit();
