@@ -5,19 +5,22 @@
  * since strdup calls the malloc of this library, or when the program frees its
  * blocks. So libraries are loaded as if they were not to be bound deep.
  *
- * Only in shared objects (PIC): a static program has one malloc, and the C
- * library's own dlopen.
+ * The linker gives the function its name, in the shared libraries alone
+ * (library_link in src/module.am): a static program has one malloc, and must get
+ * the C library's own dlopen.
  */
 #include "api/export.h"
 #include "base/atomic.h"
 
 #include <dlfcn.h>
 
-#if defined(PIC) && defined(RTLD_DEEPBIND)
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 0 /* musl */
+#endif
 
 typedef void *open_function(const char *, int);
 
-open_function TCM_EXPORT(dlopen);
+open_function tcm_dlopen;
 
 /* The next dlopen: the C library's, or that of a library between, which passes
    calls on. NULL: there is none. */
@@ -32,12 +35,11 @@ static open_function *next_dlopen(void) {
 }
 
 /* A tail call: the C library knows its caller, whose RUNPATH it searches, by
-   the return address. */
-TCM_PUBLIC TCM_TAIL_CALLS void *TCM_EXPORT(dlopen)(const char *name, int mode) {
+   the return address. Visible, since the name that the linker gives is as
+   visible as this one. */
+TCM_PUBLIC TCM_TAIL_CALLS void *tcm_dlopen(const char *name, int mode) {
     open_function *f = next_dlopen();
     if (f == NULL)
         return NULL;
     TCM_TAIL return f(name, mode & ~RTLD_DEEPBIND);
 }
-
-#endif

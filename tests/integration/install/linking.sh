@@ -277,6 +277,8 @@ for how in "-static" "-static-pie" "-static -fuse-ld=gold" \
             skip "$name, $how" "not built"
             continue
         }
+        is "$name: dlopen is the C library's" "$(nm --defined-only \
+            "$dir/libtcmalloc_$name.a" 2>&1 | awk '$3 == "dlopen"')" ""
         flags=$(flags $name --static)
         for p in $programs; do
             static_program "$name, $how" "${p%:*}.o" "${p#*:}"
