@@ -51,11 +51,24 @@ void tcm_os_unmap(void *start, size_t length) {
     errno = saved;
 }
 
+static bool advise(void *start, size_t length, int advice) {
+    TCM_ASSERT(is_whole(start, length));
+    if (TCM_REFUSED("madvise"))
+        return false;
+    int saved = errno;
+    long rc;
+    do {
+        rc = tcm_call(madvise, start, length, advice);
+    } while (rc != 0 && errno == EAGAIN);
+    errno = saved;
+    return rc == 0;
+}
+
 /* Alignments up to this are tried at an address of the kernel's choice, which
    is likely to be aligned. */
 #define LIKELY_ALIGN ((size_t)64 << 10)
 
-void *tcm_os_reserve(size_t length, size_t align, void *hint) {
+static void *reserve(size_t length, size_t align, void *hint) {
     /* Without MAP_NORESERVE: memory without access is not charged anyway. It
        must be charged when it is given access, or absurd requests are granted.
      */
@@ -87,6 +100,15 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     return start;
 }
 
+/* Debuggers write zeros to the core files of running programs for addresses
+   without access, unless the kernel says that these are not to be dumped. */
+void *tcm_os_reserve(size_t length, size_t align, void *hint) {
+    void *p = reserve(length, align, hint);
+    if (p != NULL)
+        (void)advise(p, length, MADV_DONTDUMP);
+    return p;
+}
+
 static bool set_access(void *start, size_t length, int prot) {
     TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("mprotect"))
@@ -98,7 +120,10 @@ static bool set_access(void *start, size_t length, int prot) {
 }
 
 bool tcm_os_commit(void *start, size_t length) {
-    return set_access(start, length, PROT_READ | PROT_WRITE);
+    bool done = set_access(start, length, PROT_READ | PROT_WRITE);
+    if (done)
+        (void)advise(start, length, MADV_DODUMP);
+    return done;
 }
 
 bool tcm_os_commit_read_only(void *start, size_t length) {
@@ -124,19 +149,6 @@ void *tcm_os_remap(void *start, size_t length, size_t new_length) {
         (void *)tcm_call(mremap, start, length, new_length, MREMAP_MAYMOVE);
     errno = saved;
     return p == MAP_FAILED ? NULL : p;
-}
-
-static bool advise(void *start, size_t length, int advice) {
-    TCM_ASSERT(is_whole(start, length));
-    if (TCM_REFUSED("madvise"))
-        return false;
-    int saved = errno;
-    long rc;
-    do {
-        rc = tcm_call(madvise, start, length, advice);
-    } while (rc != 0 && errno == EAGAIN);
-    errno = saved;
-    return rc == 0;
 }
 
 bool tcm_os_release(void *start, size_t length) {

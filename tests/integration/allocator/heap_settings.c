@@ -276,6 +276,36 @@ static int fill(void) {
     return printf("%zu %zu\n", first, second) < 0;
 }
 
+/* Debuggers dump all mappings but those that the kernel says are not to be
+   dumped: not reserved addresses, but all blocks. */
+static void test_core_size(void) {
+    static char line[512];
+    enum { SMALL = 1000, BLOCKS = 300 };
+    static char *p[BLOCKS];
+    unsigned long from = 0, to = 0, dumped = 0, blocks = 0;
+    for (size_t i = 0; i < BLOCKS; i++)
+        p[i] = take(i % 2 == 0 ? SMALL : MIB);
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        unsigned long first, last;
+        if (sscanf(line, "%lx-%lx ", &first, &last) == 2) {
+            from = first;
+            to = last;
+        }
+        if (strncmp(line, "VmFlags:", 8) != 0 || strstr(line, " dd") != NULL)
+            continue;
+        dumped += to - from;
+        for (size_t i = 0; i < BLOCKS; i++)
+            blocks += (unsigned long)p[i] - from < to - from;
+    }
+    if (f != NULL)
+        fclose(f);
+    for (size_t i = 0; i < BLOCKS; i++)
+        give(p[i]);
+    tap_ok(dumped < 600 * MIB, "a core file has %lu MiB", dumped / MIB);
+    tap_is_u64(blocks, BLOCKS, "all blocks are in it");
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "get") == 0)
@@ -293,5 +323,6 @@ int main(int argc, char **argv) {
     test_settings();
     test_limit();
     test_new_mode();
+    test_core_size();
     return tap_done();
 }
