@@ -6,8 +6,8 @@
  * blocks. So libraries are loaded as if they were not to be bound deep.
  *
  * The linker gives the function its name, in the shared libraries alone
- * (library_link in src/module.am): a static program has one malloc, and must get
- * the C library's own dlopen.
+ * (library_link in src/module.am): a static program has one malloc, and must
+ * get the C library's own dlopen.
  */
 #include "api/export.h"
 #include "base/atomic.h"

@@ -515,6 +515,7 @@ static const struct mtr_host trace_host = {
     .leave_private = leave_private,
     .recording_started = recording_started,
     .sample = sample,
+    .is_stuck = tcm_heap_is_stuck,
     .large_blocks = large_blocks,
     .has_memory = has_memory,
     .token_of = token_of,

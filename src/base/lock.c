@@ -9,6 +9,7 @@
  * sections in a row.
  */
 #include "base/lock.h"
+#include "base/clock.h"
 #include "base/linux/os_thread.h"
 
 /* Pauses of the processor (10 to 40 ns each) between two polls: the first time,
@@ -44,6 +45,21 @@ void tcm_lock_slow(struct tcm_lock *lock) {
 
 void tcm_unlock_slow(struct tcm_lock *lock) {
     tcm_futex_wake(&lock->state, 1);
+}
+
+/* In the debug build's account no lock is taken: it may be held already. */
+bool tcm_lock_is_stuck(struct tcm_lock *lock, uint64_t ns) {
+    uint64_t until = tcm_clock_ns() + ns, now;
+    uint32_t expected = 0;
+    if (!tcm_cas_acquire(&lock->state, &expected, 1u))
+        while (tcm_swap_acquire(&lock->state, 2u) != 0) {
+            if ((now = tcm_clock_ns()) >= until)
+                return true;
+            tcm_futex_wait(&lock->state, 2, until - now);
+        }
+    if (tcm_swap_release(&lock->state, 0u) == 2)
+        tcm_unlock_slow(lock);
+    return false;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -95,6 +95,10 @@ static inline bool tcm_lock_try(struct tcm_lock *lock) {
     return true;
 }
 
+/* True if the calling thread cannot take LOCK within NS: its holder sleeps, or
+   is this thread, which a signal interrupted. */
+bool tcm_lock_is_stuck(struct tcm_lock *lock, uint64_t ns);
+
 static inline void tcm_unlock(struct tcm_lock *lock) {
     if (tcm_debug)
         tcm_lock_note_given(lock);

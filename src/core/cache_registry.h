@@ -92,6 +92,7 @@ void tcm_registry_shut_all(void);
 /* The registry lock. */
 void tcm_registry_lock(void);
 void tcm_registry_unlock(void);
+bool tcm_registry_is_stuck(uint64_t ns); /* tcm_lock_is_stuck for it */
 /* That lock and those of the regions, around fork: no shard is opened
    meanwhile. */
 void tcm_registry_lock_all(void);

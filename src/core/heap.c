@@ -289,3 +289,7 @@ void tcm_stats_read(struct tcm_stats *out) {
     out->thread_cache_misses += caches.misses;
     out->thread_cache_overflows += caches.overflows;
 }
+
+bool tcm_heap_is_stuck(uint64_t ns) {
+    return tcm_registry_is_stuck(ns) || tcm_page_heap_is_stuck(ns);
+}

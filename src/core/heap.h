@@ -95,6 +95,10 @@ void tcm_heap_figures(struct tcm_heap_figures *out);
 /* A copy of all counters. */
 void tcm_stats_read(struct tcm_stats *out);
 
+/* True if a lock that tcm_stats_read or a census waits for is not free once
+   within NS. */
+bool tcm_heap_is_stuck(uint64_t ns);
+
 /* Settings; each takes effect at once. */
 struct tcm_heap_settings {
     uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */

@@ -650,6 +650,14 @@ void tcm_page_heap_lock_all(void) {
         tcm_lock(&tcm_page_shard[i]->lock);
 }
 
+bool tcm_page_heap_is_stuck(uint64_t ns) {
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    bool stuck = tcm_lock_is_stuck(&tcm_growth.lock, ns);
+    for (uint32_t i = 0; i < n && !stuck; i++)
+        stuck = tcm_lock_is_stuck(&tcm_page_shard[i]->lock, ns);
+    return stuck;
+}
+
 void tcm_page_heap_unlock_all(void) {
     tcm_lock_assert_held(&tcm_growth.lock);
     for (uint32_t i = 0; i < tcm_page_shards; i++)

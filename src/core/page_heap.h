@@ -68,6 +68,8 @@ void tcm_page_heap_figures(struct tcm_page_figures *out);
 
 /* All locks, around fork. */
 void tcm_page_heap_lock_all(void);
+/* tcm_lock_is_stuck for any of these locks. */
+bool tcm_page_heap_is_stuck(uint64_t ns);
 void tcm_page_heap_unlock_all(void);
 /* Called in the child of fork with the locks held. */
 void tcm_page_heap_fork_child(void);

@@ -36,6 +36,9 @@ struct mtr_host {
     void (*leave_private)(void);
     /* A recording has begun: shuts the caches of all threads. */
     void (*recording_started)(void);
+    /* True if one of the next two would wait for longer than NS: the holder of
+       a lock was stopped, or ends the process in a signal handler. */
+    bool (*is_stuck)(uint64_t ns);
     /* Puts the allocator's counters into OUT, at most CAP; returns how many. */
     unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
     /* Puts the live large blocks into OUT, at most CAP; returns how many. */

@@ -21,6 +21,7 @@ symbols src malloc-trace-replay tests bench |
 # The libraries' functions, and those of replay that stand before the C library's.
 {
     cat "$top_srcdir"/src/exports/*.sym | tr ';{}' '\n' | tr -d ' \t'
+    sed -n 's/.*--defsym=[a-z_]*=\([a-z_]*\).*/\1/p' "$top_srcdir/src/module.am"
     nm -D --defined-only "$replay" | awk '$2 == "T" { print $3 }'
 } | sort -u >exported
 

@@ -17,8 +17,8 @@ size_t tcm_os_page_size(void);
 /*
  * Reserves LENGTH bytes of address space without access and without memory
  * behind it, aligned to ALIGN (a power of two, at least a page). HINT is a
- * preferred address, or NULL. It is left out of core files until it is committed.
- * Returns NULL when the address space has no room.
+ * preferred address, or NULL. Core files have none of it before it is
+ * committed. Returns NULL when the address space has no room.
  */
 void *tcm_os_reserve(size_t length, size_t align, void *hint);
 

@@ -36,7 +36,13 @@ static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
             (struct mtf_account_value){(uint16_t)field, value};
 }
 
+/* An end that waits for the heap's locks for longer than this does without what
+   they guard. */
+#define STUCK_NS ((uint64_t)100 * 1000 * 1000)
+
 static void put_host(struct accounts *a) {
+    if (mtr_config.host->is_stuck(STUCK_NS))
+        return;
     unsigned room = MTF_ACCOUNTS_MAX - a->count;
     a->count += mtr_config.host->sample(a->value + a->count, room);
     TCM_ASSERT(a->count <= MTF_ACCOUNTS_MAX);
@@ -203,7 +209,7 @@ static bool write_present(struct mtr_saver *s, const struct mtr_large_block *b,
 bool mtr_saver_write_present(struct mtr_saver *s) {
     const struct mtr_host *h = mtr_config.host;
     bool ok = true;
-    if (!mtr_config.present)
+    if (!mtr_config.present || h->is_stuck(STUCK_NS))
         return true;
     /* Most programs have few. If the list is too short, it is made again. */
     for (size_t cap = LARGE_BLOCKS_MIN;; cap = LARGE_BLOCKS_MAX) {

@@ -126,8 +126,32 @@ static void test_ranks(void) {
                "a leaf inside everything");
 }
 
+/* A busy lock is not stuck; one of a holder that sleeps is, and stays sound. */
+static void test_stuck(void) {
+    const uint64_t long_ns = (uint64_t)60 * 1000 * 1000 * 1000;
+    pthread_t t[THREADS];
+    bool stuck = false;
+    counter = 0;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        pthread_create(&t[i], NULL, count, NULL);
+    for (unsigned i = 0; i < 1000; i++)
+        stuck |= tcm_lock_is_stuck(&lock, long_ns);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    tap_ok(!stuck && counter == (uint64_t)THREADS * ROUNDS,
+           "a busy lock is not stuck");
+    tcm_lock(&lock);
+    tap_ok(tcm_lock_is_stuck(&lock, 1000 * 1000), "a lock that is held is");
+    tcm_unlock(&lock);
+    tap_ok(!tcm_lock_is_stuck(&lock, 0) && lock.state == 0 &&
+               tcm_locks_held == 0,
+           "and is no longer when it was given back");
+    counter = 0;
+}
+
 int main(void) {
     test_wake();
+    test_stuck();
     test_threads();
     test_ranks();
     test_misuse();

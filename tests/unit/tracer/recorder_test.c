@@ -131,6 +131,11 @@ static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     return 1;
 }
 
+static bool never_stuck(uint64_t ns) {
+    (void)ns;
+    return false;
+}
+
 static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
     (void)out, (void)cap;
     return 0;
@@ -141,6 +146,7 @@ const struct mtr_host test_host = {
     .leave_private = nothing,
     .recording_started = started,
     .sample = sample,
+    .is_stuck = never_stuck,
     .large_blocks = large_blocks,
 };
 
