@@ -31,7 +31,7 @@
 #define LENT_PART    2u
 #define REFUSED_MOST 8u
 /* Pages of a shard that are much. */
-#define SHARE_MOST 1024u
+#define MUCH_PAGES 1024u
 /* Most shorter requests in a row that do not look for such pages after others
    found none. */
 #define BORROW_WAIT 32u
@@ -321,6 +321,10 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
     return span;
 }
 
+static bool has_much(const struct tcm_page_heap *heap) {
+    return used_pages(heap) >= MUCH_PAGES;
+}
+
 /* True if HEAP has its share of the memory that all blocks take, or much of its
    own: threads that have just got shards do not share one's pages again.
    Relaxed: a hint about shards whose locks are not held. */
@@ -329,7 +333,7 @@ static bool has_share(const struct tcm_page_heap *heap) {
     uint64_t taken = 0;
     if (n == 1)
         return false;
-    if (used_pages(heap) >= SHARE_MOST)
+    if (has_much(heap))
         return true;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t used = used_pages(tcm_page_shard[i]);
@@ -339,17 +343,20 @@ static bool has_share(const struct tcm_page_heap *heap) {
     return used_pages(heap) * n >= taken;
 }
 
-/* Allocates idle pages: of HEAP, the calling thread's shard, and then of others
-   if it has its share. HEAP is locked; its lock is dropped. */
-static struct tcm_span *alloc_idle(struct tcm_page_heap *heap,
-                                   struct request *want, bool *zeroed) {
-    want->is_idle = true;
-    struct tcm_span *span = alloc_own(heap, want, zeroed);
+/* Allocates from HEAP, the calling thread's shard, whose lock is dropped, and
+   then FREE runs of others if it has its share. ITS_IDLE: of HEAP, FREE runs
+   alone. */
+static struct tcm_span *alloc_or_borrow(struct tcm_page_heap *heap,
+                                        struct request *want, bool its_idle,
+                                        bool *zeroed) {
     bool is_long = want->pages >= GROW_PAGES;
+    want->is_idle = its_idle;
+    struct tcm_span *span = alloc_own(heap, want, zeroed);
     bool looks =
         span == NULL && (is_long || !tcm_backoff_waits(&heap->borrows));
     tcm_unlock(&heap->lock);
     if (looks && (is_long || has_share(heap))) {
+        want->is_idle = true;
         span = alloc_elsewhere(heap, want, zeroed);
         if (!is_long)
             tcm_backoff_note(&heap->borrows, span != NULL, 1, BORROW_WAIT);
@@ -358,8 +365,10 @@ static struct tcm_span *alloc_idle(struct tcm_page_heap *heap,
     return span;
 }
 
-/* With one shard, the first attempt takes its lock once and does not wait for a
-   thread that makes the heap grow; the last attempt tries all shards. */
+/* Takes memory again that was given back, or grows, only after looking at other
+   shards' idle pages; but a shard without much memory takes it again first, and
+   so locks but once. The first attempt does not wait for a thread that makes
+   the heap grow; the last one tries all shards. */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
@@ -377,15 +386,11 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
         zeroed = &unused;
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
-    struct tcm_span *span;
-    if (tcm_load_acquire(&tcm_page_shards) == 1) {
-        span = alloc_own(heap, &want, zeroed);
-        tcm_unlock(&heap->lock);
-    } else {
-        span = alloc_idle(heap, &want, zeroed);
-        if (span == NULL)
-            span = alloc_from(heap, &want, zeroed);
-    }
+    bool is_alone = tcm_load_acquire(&tcm_page_shards) == 1;
+    bool looks_first = !is_alone && (pages >= GROW_PAGES || has_much(heap));
+    struct tcm_span *span = alloc_or_borrow(heap, &want, looks_first, zeroed);
+    if (span == NULL && looks_first)
+        span = alloc_from(heap, &want, zeroed);
     want.may_grow = true;
     if (span == NULL)
         span = alloc_from(heap, &want, zeroed);
