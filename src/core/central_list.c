@@ -702,8 +702,9 @@ static struct tcm_central *list_of_object(unsigned size_class,
 }
 
 /* Returns those of the N OBJECTS that belong to the list of the first. Moves
-   the others to REST, which may be OBJECTS, and returns their number. Adds
-   spans that became empty to *EMPTY. */
+   the others to REST, which may be OBJECTS, and returns their number. REST
+   NULL: returns the number of objects from the first such one on. Adds spans
+   that became empty to *EMPTY. */
 static unsigned return_some(unsigned size_class, void *const *objects,
                             unsigned n, void **rest, struct tcm_span **empty) {
     struct tcm_central *central = list_of_object(size_class, objects[0]);
@@ -712,6 +713,10 @@ static unsigned return_some(unsigned size_class, void *const *objects,
     for (unsigned i = 0; i < n;) {
         struct tcm_span *span = span_of(central, objects[i]);
         if (TCM_UNLIKELY(span->home != central->shard)) {
+            if (rest == NULL) {
+                left = n - i;
+                break;
+            }
             rest[left++] = objects[i++];
             continue;
         }
@@ -730,14 +735,27 @@ static unsigned return_some(unsigned size_class, void *const *objects,
     return left;
 }
 
+/* Apart from its caller, which does without these 2 KiB of the stack: threads
+   may have stacks of a few. */
+static TCM_NOINLINE void return_parted(unsigned size_class,
+                                       void *const *objects, unsigned n,
+                                       struct tcm_span **empty) {
+    void *rest[VISIT_MOST];
+    TCM_ASSERT(n <= VISIT_MOST);
+    unsigned left = return_some(size_class, objects, n, rest, empty);
+    while (left != 0)
+        left = return_some(size_class, rest, left, rest, empty);
+}
+
 void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
     struct tcm_span *empty = NULL;
-    void *rest[VISIT_MOST];
     for (unsigned i = 0; i < n; i += VISIT_MOST) {
         unsigned left = n - i < VISIT_MOST ? n - i : VISIT_MOST;
-        left = return_some(size_class, objects + i, left, rest, &empty);
-        while (left != 0)
-            left = return_some(size_class, rest, left, rest, &empty);
+        void *const *end = objects + i + left;
+        if (!tcm_class_is_parted(size_class))
+            left = return_some(size_class, objects + i, left, NULL, &empty);
+        if (left != 0)
+            return_parted(size_class, end - left, left, &empty);
     }
     free_spans(empty);
 }
