@@ -429,8 +429,6 @@ bool report_frames_init(struct report_frames *f, struct symbol_names *names,
                         const struct tool_sites *sites,
                         const struct report_skip *skip, bool native) {
     static const struct report_skip none;
-    for (size_t i = 1; i < TCM_ARRAY_SIZE(wrapper_functions); i++)
-        TCM_ASSERT(strcmp(wrapper_functions[i - 1], wrapper_functions[i]) < 0);
     for (size_t i = 1; i < TCM_ARRAY_SIZE(libc_functions); i++)
         TCM_ASSERT(strcmp(libc_functions[i - 1], libc_functions[i]) < 0);
     *f = (struct report_frames){.names = names,
