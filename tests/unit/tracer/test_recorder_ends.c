@@ -514,8 +514,49 @@ static void frees(uint32_t calls) {
     test_end();
 }
 
+/* --- Locks that nobody gives back ---------------------------------------- */
+
+static bool is_stuck(uint64_t ns) {
+    return ns < UINT64_MAX;
+}
+
+static unsigned waits_for_ever(struct mtf_account_value *out, unsigned cap) {
+    (void)out, (void)cap;
+    abort();
+}
+
+static size_t lists_for_ever(struct mtr_large_block *out, size_t cap) {
+    (void)out, (void)cap;
+    abort();
+}
+
+static void with_stuck_heap(void) {
+    static struct mtr_host host; /* outlives this function */
+    struct writer w;
+    host = test_host;
+    host.is_stuck = is_stuck;
+    host.sample = waits_for_ever;
+    host.large_blocks = lists_for_ever;
+    mtr_init(&host, false);
+    writer_init(&w, 0);
+    for (int i = 0; i < 50; i++)
+        writer_call(&w);
+    mtr_exit();
+}
+
+static void stuck_heap(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), with_stuck_heap);
+    test_read("t", 0, true, &f);
+    tap_ok(status == 0 && f.problem == NULL && f.complete && f.clean_end,
+           "a recording ends without what a stuck heap would tell");
+    test_end();
+}
+
 int main(void) {
     kills();
+    stuck_heap();
     frees(0);
     frees(1200);
     full_buffers();
