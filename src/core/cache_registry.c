@@ -402,16 +402,8 @@ void tcm_registry_totals(struct tcm_registry_totals *out) {
     tcm_unlock(&registry_lock);
 }
 
-void tcm_registry_lock(void) {
-    tcm_lock(&registry_lock);
-}
-
 bool tcm_registry_is_stuck(uint64_t ns) {
     return tcm_lock_is_stuck(&registry_lock, ns);
-}
-
-void tcm_registry_unlock(void) {
-    tcm_unlock(&registry_lock);
 }
 
 void tcm_registry_lock_all(void) {

@@ -89,12 +89,9 @@ unsigned tcm_cache_copy(const struct tcm_thread_cache *cache,
 /* Shuts all caches (thread_cache.h), detached ones too. */
 void tcm_registry_shut_all(void);
 
-/* The registry lock. */
-void tcm_registry_lock(void);
-void tcm_registry_unlock(void);
-bool tcm_registry_is_stuck(uint64_t ns); /* tcm_lock_is_stuck for it */
-/* That lock and those of the regions, around fork: no shard is opened
-   meanwhile. */
+/* tcm_lock_is_stuck for the registry lock. */
+bool tcm_registry_is_stuck(uint64_t ns);
+/* That lock and those of the regions: no shard is opened meanwhile. */
 void tcm_registry_lock_all(void);
 void tcm_registry_unlock_all(void);
 

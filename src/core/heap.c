@@ -142,12 +142,25 @@ uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr) {
 /* ------------------------------------------------------------------------ */
 /* Fork                                                                     */
 
-void tcm_heap_fork_prepare(void) {
+/* Shards first: so the lists that are locked are the ones that are unlocked. */
+void tcm_heap_lock(void) {
     tcm_thread_shards_lock();
     tcm_registry_lock_all();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
     tcm_page_heap_lock_all();
+}
+
+void tcm_heap_unlock(void) {
+    tcm_page_heap_unlock_all();
+    tcm_central_unlock_all();
+    tcm_transfer_unlock_all();
+    tcm_registry_unlock_all();
+    tcm_thread_shards_unlock();
+}
+
+void tcm_heap_fork_prepare(void) {
+    tcm_heap_lock();
     tcm_arena_lock();
     tcm_meta_lock();
 }
@@ -155,11 +168,7 @@ void tcm_heap_fork_prepare(void) {
 void tcm_heap_fork_parent(void) {
     tcm_meta_unlock();
     tcm_arena_unlock();
-    tcm_page_heap_unlock_all();
-    tcm_central_unlock_all();
-    tcm_transfer_unlock_all();
-    tcm_registry_unlock_all();
-    tcm_thread_shards_unlock();
+    tcm_heap_unlock();
 }
 
 /*
@@ -174,12 +183,8 @@ void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_meta_unlock();
     tcm_arena_unlock();
     tcm_page_heap_fork_child();
-    tcm_page_heap_unlock_all();
-    tcm_central_unlock_all();
-    tcm_transfer_unlock_all();
     tcm_registry_forget_others(own);
-    tcm_registry_unlock_all();
-    tcm_thread_shards_unlock();
+    tcm_heap_unlock();
 }
 
 /* ------------------------------------------------------------------------ */

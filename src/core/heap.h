@@ -57,6 +57,10 @@ struct tcm_block_info tcm_block_info(const void *ptr);
 /* Start of the block that PTR, which INFO describes as INTERIOR, lies in. */
 uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr);
 
+/* The locks of registry, lists and page heap, in order. */
+void tcm_heap_lock(void);
+void tcm_heap_unlock(void);
+
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);
 void tcm_heap_fork_parent(void);

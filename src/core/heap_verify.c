@@ -12,7 +12,6 @@
 #include "core/central_list.h"
 #include "core/heap.h"
 #include "core/page_heap.h"
-#include "core/thread_shard.h"
 #include "core/transfer_cache.h"
 
 struct page_sums {
@@ -248,12 +247,7 @@ void tcm_heap_verify(void) {
 
 void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_arena_verify();
-    /* So that the lists that are locked are the ones that are unlocked. */
-    tcm_thread_shards_lock();
-    tcm_registry_lock();
-    tcm_transfer_lock_all();
-    tcm_central_lock_all();
-    tcm_page_heap_lock_all();
+    tcm_heap_lock();
     verify_pages();
     verify_central(&sums);
     enum parking direction = PARK_MARK;
@@ -264,9 +258,5 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     if (cache != TCM_NO_CACHE)
         park_cache(cache, &direction);
     park_transfer(direction);
-    tcm_page_heap_unlock_all();
-    tcm_central_unlock_all();
-    tcm_transfer_unlock_all();
-    tcm_registry_unlock();
-    tcm_thread_shards_unlock();
+    tcm_heap_unlock();
 }
