@@ -43,22 +43,15 @@
 /* ------------------------------------------------------------------------ */
 /* Shards                                                                   */
 
-/* Pages with memory behind them: for a shard whose lock is not held, a hint. */
-static uint64_t used_pages(const struct tcm_page_heap *heap) {
-    uint64_t committed = tcm_load_relaxed(&heap->committed_pages);
-    uint64_t released = tcm_load_relaxed(&heap->released_pages);
-    return committed > released ? committed - released : 0;
-}
-
 static uint64_t all_used_pages(void) {
     uint64_t pages = 0;
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     for (uint32_t i = 0; i < n; i++)
-        pages += used_pages(tcm_page_shard[i]);
+        pages += tcm_page_used(tcm_page_shard[i]);
     return pages;
 }
 
-/* Pages of HEAP that are free and have memory: a hint, as used_pages. */
+/* Pages of HEAP that are free and have memory: a hint, as tcm_page_used. */
 static uint64_t idle_pages(const struct tcm_page_heap *heap) {
     return tcm_load_relaxed(&heap->free_pages) +
            tcm_load_relaxed(&heap->spare_pages);
@@ -284,7 +277,7 @@ static bool lends(struct tcm_page_heap *heap, size_t pages, uint32_t requests) {
     uint64_t idle = idle_pages(heap);
     if (idle < pages)
         return false;
-    if (idle >= used_pages(heap) / LENT_PART || pages >= GROW_PAGES ||
+    if (idle >= tcm_page_used(heap) / LENT_PART || pages >= GROW_PAGES ||
         tcm_load_relaxed(&heap->refused) >= REFUSED_MOST)
         return true;
     (void)tcm_add_relaxed(&heap->refused, requests);
@@ -322,7 +315,7 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
 }
 
 static bool has_much(const struct tcm_page_heap *heap) {
-    return used_pages(heap) >= MUCH_PAGES;
+    return tcm_page_used(heap) >= MUCH_PAGES;
 }
 
 /* True if HEAP has its share of the memory that all blocks take, or much of its
@@ -336,11 +329,11 @@ static bool has_share(const struct tcm_page_heap *heap) {
     if (has_much(heap))
         return true;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t used = used_pages(tcm_page_shard[i]);
+        uint64_t used = tcm_page_used(tcm_page_shard[i]);
         uint64_t idle = idle_pages(tcm_page_shard[i]);
         taken += used > idle ? used - idle : 0;
     }
-    return used_pages(heap) * n >= taken;
+    return tcm_page_used(heap) * n >= taken;
 }
 
 /* Allocates from HEAP, the calling thread's shard, whose lock is dropped, and

@@ -292,11 +292,11 @@ static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
     return idle;
 }
 
-/* Ends a window of HEAP, which has USED pages, RETAKEN of which were taken
-   again in it, and returns pages. */
-static void end_window(struct tcm_page_heap *heap, uint64_t used,
-                       uint64_t retaken) {
+/* Ends a window of HEAP, in which RETAKEN pages were taken again, and returns
+   pages. */
+static void end_window(struct tcm_page_heap *heap, uint64_t retaken) {
     uint32_t shards = tcm_load_relaxed(&tcm_page_shards);
+    uint64_t used = tcm_page_used(heap);
     uint64_t idle = next_window(heap, used, retaken);
     uint64_t kept = KEPT_PAGES / shards;
     kept = (kept > KEPT_LEAST ? kept : KEPT_LEAST) + used / KEPT_PART;
@@ -305,7 +305,7 @@ static void end_window(struct tcm_page_heap *heap, uint64_t used,
     tcm_page_event(&tcm_page_stats.scavenge_count, 1);
     uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
     heap->returned_pages += release_idle(heap, heap->window - 1, part);
-    heap->window_used = heap->committed_pages - heap->released_pages;
+    heap->window_used = tcm_page_used(heap);
 }
 
 bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
@@ -313,7 +313,7 @@ bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     TCM_ASSERT(heap->committed_pages >= heap->released_pages);
     if (heap->release_rate_milli == 0)
         return false;
-    uint64_t used = heap->committed_pages - heap->released_pages;
+    uint64_t used = tcm_page_used(heap);
     uint64_t retaken = retaken_in_window(heap, used);
     uint64_t wait = (heap->retaken_pages + retaken) * WAIT_PER_PAGE;
     heap->idle_pages = tcm_min_u64(heap->idle_pages, heap->free_pages);
@@ -321,7 +321,7 @@ bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     if (heap->window_freed * heap->release_rate_milli <
         (used + tcm_min_u64(wait, MAX_WAIT)) * 1000)
         return false;
-    end_window(heap, used, retaken);
+    end_window(heap, retaken);
     return true;
 }
 
@@ -338,6 +338,6 @@ void tcm_page_scavenge_asleep(const struct tcm_page_heap *heap) {
     if (uses != other->seen_uses)
         other->seen_uses = uses;
     else if (other->release_rate_milli != 0)
-        end_window(other, other->committed_pages - other->released_pages, 0);
+        end_window(other, 0);
     tcm_unlock(&other->lock);
 }

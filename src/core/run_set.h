@@ -146,6 +146,13 @@ extern struct tcm_growth {
     struct tcm_lock lock;
 } TCM_ALIGNED(TCM_CACHE_LINE) tcm_growth;
 
+/* Pages with memory behind them: for a shard whose lock is not held, a hint. */
+static inline uint64_t tcm_page_used(const struct tcm_page_heap *heap) {
+    uint64_t committed = tcm_load_relaxed(&heap->committed_pages);
+    uint64_t released = tcm_load_relaxed(&heap->released_pages);
+    return committed > released ? committed - released : 0;
+}
+
 /* Counts BYTES of RELEASED pages of HEAP that come into use. */
 static inline void tcm_page_taken(struct tcm_page_heap *heap, uint64_t bytes) {
     tcm_page_count(&heap->taken_bytes, bytes);

@@ -204,13 +204,14 @@ void tcm_transfer_trim(unsigned size_class) {
 /* Returns the objects that are there now: other threads may go on adding. */
 static void flush_one(struct tcm_transfer *transfer, unsigned size_class) {
     void *batch[TCM_MAX_BATCH];
-    unsigned got = 1;
-    for (unsigned todo = tcm_load_relaxed(&transfer->count);
-         todo != 0 && got != 0; todo -= got) {
-        got = take_parked(transfer, batch,
-                          todo < TCM_MAX_BATCH ? todo : TCM_MAX_BATCH);
-        if (got != 0)
-            tcm_central_return(size_class, batch, got);
+    unsigned todo = tcm_load_relaxed(&transfer->count);
+    while (todo != 0) {
+        unsigned got = take_parked(transfer, batch,
+                                   todo < TCM_MAX_BATCH ? todo : TCM_MAX_BATCH);
+        if (got == 0)
+            break;
+        tcm_central_return(size_class, batch, got);
+        todo -= got;
     }
 }
 
