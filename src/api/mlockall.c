@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernel compares RLIMIT_MEMLOCK with all mapped addresses when a process
- * locks its memory, reserved ones included, of which the heap has 64 GiB. A
- * process that the kernel refuses for these has the memory locked that it would
- * have without them.
+ * locks its memory, and gives each of them memory. The heap's maps of pages
+ * take 16 MiB of addresses at least, and few pages of memory. A process that
+ * the kernel refuses for these has the memory locked that it would have without
+ * them.
  */
 #include "api/export.h"
 #include "base/bits.h"
 #include "base/linux/os_maps.h"
 #include "base/linux/os_syscall.h"
-#include "core/address_range.h"
 #include "core/page_map.h"
 
 #include <errno.h>
@@ -18,25 +18,14 @@
 
 int TCM_EXPORT(mlockall)(int flags);
 
-/* Cuts the mapping M down to what lies below START, or behind its BYTES bytes.
- */
-static void leave_out(struct tcm_os_mapping *m, uintptr_t start, size_t bytes) {
+/* Cuts the mapping CTX down to what lies below START, or behind its BYTES
+   bytes. */
+static void leave_out(void *ctx, uintptr_t start, size_t bytes) {
+    struct tcm_os_mapping *m = ctx;
     if (m->start - start < bytes)
         m->start = tcm_min_u64(start + bytes, m->end);
     else if (m->end - start < bytes)
         m->end = start;
-}
-
-/* Cuts M down to what is no table of the heap with a place for each of its
-   reserved pages. */
-static void leave_tables_out(struct tcm_os_mapping *m) {
-    uintptr_t base = tcm_class_map_base;
-    leave_out(m, base, TCM_CLASS_MAP_BYTES);
-    leave_out(m, base + TCM_CLASS_MAP_RANGE - TCM_RANGE_RECORDS,
-              TCM_RANGE_RECORDS);
-    if (tcm_word_map != NULL)
-        leave_out(m, (uintptr_t)tcm_word_map,
-                  TCM_CLASS_MAP_PAGES * sizeof(*tcm_word_map));
 }
 
 /* Locks the process's memory with the FLAGS of mlock2; LOCK false: only counts
@@ -51,7 +40,7 @@ static uint64_t lock_mappings(bool lock, int flags) {
     while (tcm_os_maps_next(&maps, &m)) {
         if (!m.is_readable)
             continue;
-        leave_tables_out(&m);
+        tcm_page_map_each(leave_out, &m);
         bytes += m.end - m.start;
         if (lock && m.start != m.end)
             (void)tcm_syscall(SYS_mlock2, m.start, m.end - m.start, flags);

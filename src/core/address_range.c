@@ -1,138 +1,134 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranges are shorter where address space is scarce (RLIMIT_AS, small address
- * spaces), so that the program itself can still map memory. In a process with a
- * fixed address layout they are at fixed addresses: the kernel's choice depends
- * on the other mappings, which differ between the two libraries.
+ * Addresses are chosen far from those that the kernel chooses, which lie near
+ * the stack and the libraries: the program's mappings stay out of the heap's
+ * way. The place is random in a process with a random address layout. With a
+ * fixed layout it is fixed: the kernel's choice depends on the other mappings,
+ * which differ between the two libraries.
  */
 #include "core/address_range.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
-#include "base/linux/os_file.h"
 #include "core/page_map.h"
-#include "core/meta_alloc.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 
-#define RANGE_MAX   TCM_CLASS_MAP_RANGE
-#define RANGE_MIN   TCM_GROW_STEP
-#define CUT_BYTES   ((size_t)1 << 30) /* a range of a shard other than 0 */
-#define FIXED_PLACE ((uintptr_t)0x100000000000)
+#define RANGE_MAX TCM_CLASS_MAP_RANGE
+#define CUT_BYTES ((size_t)1 << 30) /* a range of a shard other than 0 */
+/* RLIMIT_AS from which on the class map is a small part of it. */
+#define MUCH_ADDRESSES ((uint64_t)1 << 30)
+#define FIXED_PLACE    ((uintptr_t)0x100000000000)
+/* Between the places of programs and of the kernel's choice on x86-64 and
+   aarch64; the low one is for address spaces of 39 bits. */
+#define HIGH_PLACE ((uintptr_t)0x200000000000)
+#define HIGH_STEP  ((uintptr_t)1 << TCM_ROOT_SHIFT)
+#define HIGH_STEPS 8192u /* 32 TiB */
+#define LOW_PLACE  ((uintptr_t)0x2000000000)
 
 struct tcm_range_table tcm_ranges;
 
-/* Address space the process uses now; 0 if that is unknown. */
-static uint64_t address_space_in_use(void) {
-    char text[64];
-    if (tcm_io_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
-        return 0;
-    uint64_t pages = 0;
-    for (const char *p = text; *p >= '0' && *p <= '9'; p++)
-        pages = pages * 10 + (uint64_t)(*p - '0');
-    return pages * tcm_os_page_size();
-}
-
-static size_t wanted_length(struct tcm_range_table *table) {
-    if (table->count == 0 || table->address_limit != UINT64_MAX)
-        table->address_limit = tcm_os_address_limit();
-    uint64_t limit = table->address_limit;
-    if (limit == UINT64_MAX)
-        return RANGE_MAX;
-    uint64_t used = address_space_in_use();
-    uint64_t quarter = used < limit ? (limit - used) / 4 : 0;
-    size_t length = RANGE_MAX;
-    while (length > quarter && length > RANGE_MIN)
-        length /= 2;
-    return length;
-}
-
 static bool range_is_valid(const struct tcm_range *range) {
-    return range->start % TCM_GROW_STEP == 0 && range->length != 0 &&
+    return range->start % TCM_GROW_STEP == 0 &&
+           range->length % TCM_GROW_STEP == 0 &&
            range->committed <= range->length &&
            range->committed % TCM_GROW_STEP == 0;
 }
 
-/* True if no two ranges of TABLE overlap, with the one behind the last. */
-static bool ranges_are_apart(const struct tcm_range_table *table) {
-    for (uint32_t i = 0; i <= table->count; i++)
-        for (uint32_t j = 0; j < i; j++) {
-            const struct tcm_range *a = &table->range[i];
-            const struct tcm_range *b = &table->range[j];
-            if (a->start < b->start + b->length &&
-                b->start < a->start + a->length)
-                return false;
-        }
+/* True if the range behind the last of TABLE has nothing that another one has
+   mapped. It may overlap what the other has not mapped yet: the first to map it
+   has it. */
+static bool new_range_is_apart(const struct tcm_range_table *table) {
+    const struct tcm_range *n = &table->range[table->count];
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tcm_range *range = &table->range[i];
+        if (n->start < tcm_range_frontier(range) &&
+            range->start < n->start + n->length)
+            return false;
+    }
     return true;
 }
 
 /* Adds the range that the caller has filled in behind the last one. */
 static void publish_range(struct tcm_range_table *table) {
     TCM_ASSERT(range_is_valid(&table->range[table->count]));
-    TCM_ASSERT_SLOW(ranges_are_apart(table));
+    TCM_ASSERT_SLOW(new_range_is_apart(table));
     /* Publishes the range; pairs with the loads of threads that walk all ranges
        with only the lock of a shard. */
     tcm_store_release(&table->count, table->count + 1);
 }
 
-/*
- * Preferred address of the next range of TABLE, or NULL. For the first range it
- * is the aligned place below the C library, where the kernel maps too: as
- * random as the kernel's choice, and nearly always free. So one call of mmap
- * suffices, where the search for an aligned place takes three. In a static
- * program there is nothing below.
- */
-static void *place_of_next(const struct tcm_range_table *table, size_t length,
-                           size_t align) {
-    if (tcm_os_layout_is_fixed())
-        return (void *)tcm_align_up(
-            FIXED_PLACE + (uintptr_t)table->count * RANGE_MAX, align);
-    uintptr_t here = tcm_align_down((uintptr_t)&getauxval, align);
-    length = tcm_align_up(length, align);
-    return table->count == 0 && here > length ? (void *)(here - length) : NULL;
+/* Number below MOST that differs between processes. */
+static uint64_t random_number(uint64_t most) {
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t word = 0;
+    if (random != NULL)
+        memcpy(&word, random, sizeof(word));
+    /* The C library makes a secret of these bytes: few bits of a product of
+       all tell nothing of it. */
+    return (word * UINT64_C(0x9e3779b97f4a7c15) >> 40) % most;
 }
 
-/* Places the page map's leaves and the records of the range at START at PLACE.
- */
-static void place_records(void *start, char *place) {
-    size_t leaves = RANGE_MAX >> TCM_ROOT_SHIFT;
-    TCM_STATIC_ASSERT((RANGE_MAX >> TCM_ROOT_SHIFT) *
-                                  sizeof(struct tcm_page_leaf) +
-                              TCM_META_PLACES <=
-                          TCM_RANGE_RECORDS,
-                      "leaves and records fit");
-    tcm_page_map_place(start, place, leaves);
-    tcm_meta_place(place + leaves * sizeof(struct tcm_page_leaf));
+/* Preferred address number I, below PLACES, of the next range of TABLE. */
+#define PLACES 2u
+static void *place_of_next(struct tcm_range_table *table, unsigned i) {
+    if (table->place == 0)
+        table->place = tcm_os_layout_is_fixed()
+                           ? FIXED_PLACE
+                           : HIGH_PLACE + random_number(HIGH_STEPS) * HIGH_STEP;
+    uintptr_t first = i == 0 ? table->place : LOW_PLACE;
+    return (void *)(first + (uintptr_t)table->count * RANGE_MAX);
 }
 
-static bool reserve_range(struct tcm_range_table *table, size_t length) {
-    TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
-    /* A range is aligned to the power of two at or below its length. */
-    size_t align = (size_t)1 << tcm_log2_floor(length);
-    void *place = place_of_next(table, length, align);
-    if (align > RANGE_MAX)
-        align = RANGE_MAX;
-    void *start = tcm_os_reserve(length, align, place);
-    if (start == NULL)
+/* Adds a range without class map at START, which may be NULL. */
+static bool add_range(struct tcm_range_table *table, const void *start,
+                      size_t length) {
+    if (start == NULL || ((uintptr_t)start + length) >> TCM_ADDRESS_BITS)
         return false;
-    struct tcm_range *range = &table->range[table->count];
-    range->start = (uintptr_t)start;
-    range->length = length;
-    range->committed = 0;
-    range->shard = 0;
-    if ((range->start + length) >> TCM_ADDRESS_BITS) {
-        tcm_os_unmap(start, length);
-        return false;
-    }
-    if (table->count == 0 && length == TCM_CLASS_MAP_RANGE &&
-        tcm_class_map_init(range->start)) {
-        range->start += TCM_CLASS_MAP_BYTES;
-        range->length -= TCM_CLASS_MAP_BYTES + TCM_RANGE_RECORDS;
-        place_records(start, (char *)start + RANGE_MAX - TCM_RANGE_RECORDS);
-    }
+    table->range[table->count] =
+        (struct tcm_range){.start = (uintptr_t)start, .length = length};
     publish_range(table);
     return true;
+}
+
+/* Adds a range of the kernel's choice. */
+static bool add_range_anywhere(struct tcm_range_table *table, size_t length) {
+    /* A range is aligned to the power of two at or below its length. */
+    size_t align = (size_t)1 << tcm_log2_floor(length);
+    if (align > RANGE_MAX)
+        align = RANGE_MAX;
+    return add_range(table, tcm_os_find_free(length, align, NULL), length);
+}
+
+/* Makes a range in which LEAST bytes can be committed. */
+static bool make_range(struct tcm_range_table *table, size_t least) {
+    TCM_ASSERT(table->count < TCM_MAX_RANGES && least % TCM_GROW_STEP == 0);
+    for (unsigned i = 0; i < PLACES; i++) {
+        void *place = place_of_next(table, i);
+        /* Shows that the address space has such a place, and room for LEAST; it
+           need not have room for all that the range may become. */
+        void *found = tcm_os_find_free(least, tcm_os_page_size(), place);
+        if (found == NULL)
+            return false;
+        if (found == place)
+            return add_range(table, place, tcm_align_up(least, RANGE_MAX));
+    }
+    for (size_t length = RANGE_MAX; length > least; length /= 2)
+        if (add_range_anywhere(table, length))
+            return true;
+    return add_range_anywhere(table, least);
+}
+
+static bool make_range_with_class_map(struct tcm_range_table *table,
+                                      void *start) {
+    TCM_ASSERT(table->count == 0);
+    if (start == NULL || !tcm_class_map_init((uintptr_t)start))
+        return false;
+    return add_range(table, (char *)start + TCM_CLASS_MAP_BYTES,
+                     RANGE_MAX - TCM_CLASS_MAP_BYTES);
 }
 
 /* Cuts a range for SHARD off the high end of the first range, which keeps at
@@ -152,8 +148,17 @@ static bool cut_range(struct tcm_range_table *table, uint32_t shard) {
 }
 
 void tcm_range_init(struct tcm_range_table *table) {
-    if (table->count == 0)
-        (void)reserve_range(table, wanted_length(table));
+    if (table->count != 0)
+        return;
+    bool done = false;
+    if (tcm_os_address_limit() >= MUCH_ADDRESSES) {
+        for (unsigned i = 0; i < PLACES && !done; i++)
+            done = make_range_with_class_map(table, place_of_next(table, i));
+        done = done || make_range_with_class_map(
+                           table, tcm_os_find_free(RANGE_MAX, RANGE_MAX, NULL));
+    }
+    if (!done)
+        (void)make_range(table, TCM_GROW_STEP);
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
@@ -170,27 +175,29 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
                    : -1;
     if (table->count == TCM_MAX_RANGES || bytes >> TCM_ADDRESS_BITS)
         return -1;
-    size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
-    size_t length = wanted_length(table);
-    while (length >= RANGE_MIN && length >= least) {
-        if (reserve_range(table, length))
-            return (int)table->count - 1;
-        length /= 2;
-    }
-    if (reserve_range(table, least))
-        return (int)table->count - 1;
-    return -1;
+    return make_range(table, tcm_align_up(bytes, TCM_GROW_STEP))
+               ? (int)table->count - 1
+               : -1;
 }
 
-bool tcm_range_commit(const struct tcm_range *range, size_t bytes) {
+bool tcm_range_commit(struct tcm_range *range, size_t bytes) {
     TCM_ASSERT(range_is_valid(range) && bytes % TCM_GROW_STEP == 0);
     if (range->length - range->committed < bytes)
         return false;
     void *from = (void *)tcm_range_frontier(range);
     /* Memory first: a request for most of the address space fails here, before
-       page map leaves are made for it. Committing twice does no harm. */
-    return tcm_os_commit(from, bytes) && tcm_page_map_cover(from, bytes) &&
-           tcm_class_map_cover((uintptr_t)from, bytes);
+       page map leaves are made for it. */
+    int rc = tcm_os_map_at(from, bytes);
+    /* The range ends where a mapping of the program begins, or earlier. */
+    if (rc == EEXIST)
+        range->length = range->committed + bytes - TCM_GROW_STEP;
+    if (rc != 0)
+        return false;
+    if (tcm_page_map_cover(from, bytes) &&
+        tcm_class_map_cover((uintptr_t)from, bytes))
+        return true;
+    tcm_os_unmap(from, bytes);
+    return false;
 }
 
 void tcm_range_drop_unused(struct tcm_range_table *table) {
@@ -199,6 +206,5 @@ void tcm_range_drop_unused(struct tcm_range_table *table) {
     struct tcm_range *last = &table->range[table->count - 1];
     if (last->committed != 0 || last->shard != 0)
         return;
-    tcm_os_unmap((void *)last->start, last->length);
     tcm_store_relaxed(&table->count, table->count - 1);
 }

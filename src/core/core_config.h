@@ -3,7 +3,7 @@
  * Terms of the allocator, and its constants.
  *
  * page         8 KiB of heap (TCM_PAGE_SIZE), whatever the system's page is
- * range        address space reserved ahead, without memory
+ * range        addresses that the heap maps from the low end up
  * span         consecutive pages with one record: free, or the objects of one
  *              size class, or one large block
  * run          a free span

@@ -415,9 +415,6 @@ static void put_records(struct walk *w) {
     struct record_count maps = {w, &w->out.map_bytes};
     struct record_count arena = {w, &w->out.arena_bytes};
     tcm_meta_each(count_records, &records);
-    if (tcm_object_words && tcm_word_map != NULL)
-        count_records(&records, (uintptr_t)tcm_word_map,
-                      TCM_CLASS_MAP_PAGES * sizeof(*tcm_word_map));
     tcm_page_map_each(count_records, &maps);
     tcm_arena_each(count_records, &arena);
 }

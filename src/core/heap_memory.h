@@ -58,7 +58,7 @@ struct tcm_memory {
     uint64_t never_bytes;     /* sum of the next four */
     uint64_t reserve_bytes;   /* RELEASED */
     uint64_t record_bytes;    /* spans, caches, object words */
-    uint64_t map_bytes;       /* page map, class map */
+    uint64_t map_bytes;       /* maps of pages */
     uint64_t arena_bytes;     /* the private arena */
     uint64_t resident_bytes;
     uint64_t huge_bytes; /* of resident_bytes in the heap: in huge pages */
@@ -69,7 +69,7 @@ struct tcm_memory {
     uint64_t absent_bytes;      /* of blocks */
     uint64_t absent_free_bytes; /* of free objects and FREE runs */
     uint64_t returned_bytes;    /* RELEASED: given back, or not used yet */
-    uint64_t reserved_bytes;    /* addresses that the heap can grow into */
+    uint64_t reserved_bytes;    /* addresses of its ranges, not mapped */
     struct tcm_memory_class by_class[TCM_MAX_CLASSES];
 };
 

@@ -23,6 +23,8 @@
 #define RECORDS_SHARE 64
 #define RESERVE_STEP  ((size_t)64 << 10)
 #define RESERVE_MAX   ((size_t)1 << 30)
+#define RESERVE_PART  4u /* a piece adds at least this part of the reserve */
+#define MOST_PIECES   64u
 
 /* Begins a chunk that was mapped. */
 struct chunk_head {
@@ -41,42 +43,21 @@ static char *spare; /* the next chunk, or NULL */
 static char *spare_end;
 static bool getting_spare; /* a thread is mapping it */
 bool tcm_meta_low;
-/* The reserve: memory from `reserve` to `reserve_open`, then addresses only. */
-static char *reserve;
-static char *reserve_open;
-static char *reserve_end;
-static size_t opened_bytes;   /* in all */
-static bool reserve_is_known; /* it was searched for */
+/* The reserve, in pieces that are used one after the other. */
+static struct piece {
+    char *start;
+    size_t bytes;
+} piece[MOST_PIECES];
+static size_t pieces;        /* mapped */
+static size_t pieces_out;    /* used up */
+static size_t piece_used;    /* bytes of the next one */
+static size_t reserve_bytes; /* in all; growth lock */
 static uint64_t mapped_bytes = FIRST_CHUNK;
-/* Addresses for chunks that cannot be mapped: a program may have lowered its
-   own RLIMIT_AS. */
-static char *placed;
-static char *placed_end;
-
-void tcm_meta_place(void *start) {
-    TCM_STATIC_ASSERT(TCM_META_PLACES == 2 * RESERVE_MAX, "reserve, chunks");
-    TCM_ASSERT((uintptr_t)start % tcm_os_page_size() == 0);
-    reserve = reserve_open = start;
-    reserve_end = reserve + RESERVE_MAX;
-    reserve_is_known = true;
-    placed = reserve_end;
-    placed_end = placed + RESERVE_MAX;
-}
-
-static char *placed_chunk(size_t bytes) {
-    char *p = placed;
-    if ((size_t)(placed_end - placed) < bytes || !tcm_os_commit(p, bytes))
-        return NULL;
-    placed += bytes;
-    return p;
-}
 
 static char *map_chunk(size_t bytes) {
     tcm_lock_assert_held(&meta_lock);
     TCM_ASSERT(bytes % tcm_os_page_size() == 0);
     char *p = tcm_os_map(bytes);
-    if (p == NULL)
-        p = placed_chunk(bytes);
     if (p != NULL)
         tcm_store_relaxed(&mapped_bytes, mapped_bytes + bytes);
     return p;
@@ -176,38 +157,20 @@ void *tcm_meta_alloc(size_t bytes) {
     return p;
 }
 
-/* Reserves the addresses of the whole reserve. The lock is not held: only one
-   thread at a time keeps the reserve. */
-static void find_reserve(uint64_t limit) {
-    size_t bytes = tcm_align_down(
-        tcm_min_u64(limit / RECORDS_SHARE, RESERVE_MAX), RESERVE_STEP);
-    reserve_is_known = true;
-    if (bytes == 0)
-        return;
-    char *start = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
-    tcm_lock(&meta_lock);
-    reserve = start;
-    reserve_open = start;
-    reserve_end = start == NULL ? NULL : start + bytes;
-    tcm_unlock(&meta_lock);
-}
-
-bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit) {
-    size_t bytes = tcm_align_down(heap_bytes / RECORDS_SHARE, RESERVE_STEP);
-    if (bytes > opened_bytes && !reserve_is_known)
-        find_reserve(limit);
-    size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
-    if (more > (size_t)(reserve_end - reserve_open))
-        more = (size_t)(reserve_end - reserve_open);
-    TCM_ASSERT(reserve <= reserve_open && more % RESERVE_STEP == 0);
-    if (more == 0)
+bool tcm_meta_keep_reserve(uint64_t heap_bytes) {
+    uint64_t wanted = tcm_min_u64(heap_bytes / RECORDS_SHARE, RESERVE_MAX);
+    size_t bytes = tcm_align_down(wanted, RESERVE_STEP);
+    if (bytes <= reserve_bytes || pieces == MOST_PIECES)
         return true;
-    if (!tcm_os_commit(reserve_open, more))
+    bytes = tcm_max_u64(bytes - reserve_bytes, reserve_bytes / RESERVE_PART);
+    bytes = tcm_align_up(bytes, RESERVE_STEP);
+    char *start = tcm_os_map(bytes);
+    if (start == NULL)
         return false;
+    reserve_bytes += bytes;
     tcm_lock(&meta_lock);
-    reserve_open += more;
-    opened_bytes += more;
-    tcm_store_relaxed(&mapped_bytes, mapped_bytes + more);
+    piece[pieces++] = (struct piece){start, bytes};
+    tcm_store_relaxed(&mapped_bytes, mapped_bytes + bytes);
     tcm_unlock(&meta_lock);
     return true;
 }
@@ -216,10 +179,14 @@ static void *urgent_alloc(size_t bytes) {
     char *p = NULL;
     bytes = tcm_align_up(bytes, TCM_META_ALIGN);
     tcm_lock(&meta_lock);
-    TCM_ASSERT(reserve <= reserve_open && reserve_open <= reserve_end);
-    if ((size_t)(reserve_open - reserve) >= bytes) {
-        p = reserve;
-        reserve += bytes;
+    TCM_ASSERT(pieces_out <= pieces && bytes <= RESERVE_STEP);
+    if (pieces_out < pieces && piece[pieces_out].bytes - piece_used < bytes) {
+        pieces_out++;
+        piece_used = 0;
+    }
+    if (pieces_out < pieces) {
+        p = piece[pieces_out].start + piece_used;
+        piece_used += bytes;
     }
     tcm_unlock(&meta_lock);
     return p;
@@ -233,12 +200,12 @@ void tcm_meta_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
                    void *ctx) {
     tcm_lock(&meta_lock);
     const struct chunk_head *chunk = chunks;
-    uintptr_t opened = (uintptr_t)reserve_open - opened_bytes;
-    size_t opened_now = opened_bytes;
+    size_t n = pieces;
     tcm_unlock(&meta_lock);
-    if (opened_now != 0)
-        visit(ctx, opened, opened_now);
-    /* Chunks stay, and a chunk in the list has a successor that stays. */
+    /* Pieces and chunks stay, and a chunk in the list has a successor that
+       stays. */
+    for (size_t i = 0; i < n; i++)
+        visit(ctx, (uintptr_t)piece[i].start, piece[i].bytes);
     for (; chunk != NULL; chunk = chunk->next)
         visit(ctx, (uintptr_t)chunk, chunk->bytes);
 }

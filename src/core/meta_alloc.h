@@ -27,19 +27,12 @@ static inline void tcm_meta_stock(void) {
 }
 
 /*
- * Keeps a reserve for the records of a heap of HEAP_BYTES, in an address space
- * of LIMIT bytes (UINT64_MAX: unlimited). The reserve serves urgent pools when
- * the system has no more memory: to split a freed block into smaller ones takes
- * records even then. Only the thread that makes the heap grow calls this, with
- * the growth lock held. false: out of memory.
+ * Keeps a reserve for the records of a heap of HEAP_BYTES. It serves urgent
+ * pools when the system has no more memory: to split a freed block into smaller
+ * ones takes records even then. Only the thread that makes the heap grow calls
+ * this, with the growth lock held. false: out of memory.
  */
-bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit);
-
-/* Sets START as the beginning of addresses without access, for the reserve and
-   for chunks that cannot be mapped. Called once, before there is another
-   thread. */
-#define TCM_META_PLACES ((size_t)2 << 30)
-void tcm_meta_place(void *start);
+bool tcm_meta_keep_reserve(uint64_t heap_bytes);
 
 /* Bytes taken from the system. */
 uint64_t tcm_meta_mapped_bytes(void);

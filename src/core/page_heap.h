@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page heap: spans of pages in reserved address ranges. run_set.h has its
- * state and splits and merges free runs; page_system.h makes it grow into the
- * ranges and returns memory to the system.
+ * The page heap: spans of pages in address ranges. run_set.h has its state and
+ * splits and merges free runs; page_system.h makes it grow into the ranges and
+ * returns memory to the system.
  *
- *    range  |<----- committed ----->|<--- reserved, no access --->|
+ *    range  |<----- committed ----->|<--- not mapped ---> ...
  *           [used][FREE][used][REL.]
  *
  * Invariants: the spans of a range cover its committed part without gaps. The

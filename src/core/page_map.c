@@ -11,28 +11,6 @@
 
 struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
 
-/* Addresses reserved for leaves: a program that lowers its own RLIMIT_AS gets
-   no new mapping for them. */
-static struct tcm_page_leaf *placed;
-static uintptr_t placed_first;
-static size_t placed_count;
-
-void tcm_page_map_place(const void *start, void *place, size_t count) {
-    TCM_ASSERT((uintptr_t)start % ((uintptr_t)1 << TCM_ROOT_SHIFT) == 0);
-    placed = place;
-    placed_first = (uintptr_t)start >> TCM_ROOT_SHIFT;
-    placed_count = count;
-}
-
-/* Memory for leaf I. Two threads may get the same memory, if its place was set
-   by tcm_page_map_place. */
-static struct tcm_page_leaf *leaf_memory(uintptr_t i) {
-    struct tcm_page_leaf *leaf = placed + (i - placed_first);
-    if (i - placed_first >= placed_count)
-        return tcm_os_map(sizeof(*leaf));
-    return tcm_os_commit(leaf, sizeof(*leaf)) ? leaf : NULL;
-}
-
 bool tcm_page_map_cover(const void *start, size_t length) {
     TCM_ASSERT(length != 0 && (uintptr_t)start <= UINTPTR_MAX - (length - 1));
     uintptr_t first = (uintptr_t)start >> TCM_ROOT_SHIFT;
@@ -42,7 +20,7 @@ bool tcm_page_map_cover(const void *start, size_t length) {
     for (uintptr_t i = first; i <= last; i++) {
         if (tcm_load_acquire(&tcm_page_root[i]) != NULL)
             continue;
-        struct tcm_page_leaf *leaf = leaf_memory(i);
+        struct tcm_page_leaf *leaf = tcm_os_map(sizeof(*leaf));
         if (leaf == NULL)
             return false;
         /* Usually a few entries are used. A huge page behind them would be
@@ -50,8 +28,7 @@ bool tcm_page_map_cover(const void *start, size_t length) {
         tcm_os_no_huge_pages(leaf, sizeof(*leaf));
         struct tcm_page_leaf *expected = NULL;
         /* Publishes a leaf of zeroes; pairs with the loads of the readers. */
-        if (!tcm_cas_acq_rel(&tcm_page_root[i], &expected, leaf) &&
-            expected != leaf)
+        if (!tcm_cas_acq_rel(&tcm_page_root[i], &expected, leaf))
             tcm_os_unmap(leaf, sizeof(*leaf));
     }
     return true;
@@ -62,6 +39,7 @@ bool tcm_page_map_cover(const void *start, size_t length) {
 /* Step in which the class map becomes writable and is charged as memory; one
    serves 512 MiB of heap. */
 #define CLASS_MAP_STEP ((size_t)64 << 10)
+#define WORD_MAP_BYTES (TCM_CLASS_MAP_PAGES * sizeof(uint64_t))
 
 uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
@@ -70,20 +48,17 @@ static uint64_t class_map_writable[TCM_CLASS_MAP_BYTES / CLASS_MAP_STEP / 64];
 
 uint64_t *tcm_word_map;
 
-static bool word_map_init(void) {
-    if (!tcm_object_words)
-        return true;
-    size_t bytes = TCM_CLASS_MAP_PAGES * sizeof(uint64_t);
-    void *map = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
+/* Maps zeros to be read, at AT or anywhere (NULL). NULL: that is impossible. */
+static void *map_zeros(void *at, size_t bytes) {
+    void *map = tcm_os_reserve(bytes, TCM_GROW_STEP, at);
     if (map == NULL)
-        return false;
-    if (!tcm_os_commit_read_only(map, bytes)) {
+        return NULL;
+    if ((at != NULL && map != at) || !tcm_os_commit_read_only(map, bytes)) {
         tcm_os_unmap(map, bytes);
-        return false;
+        return NULL;
     }
     tcm_os_no_huge_pages(map, bytes);
-    tcm_word_map = map;
-    return true;
+    return map;
 }
 
 static bool class_map_cover_step(size_t step) {
@@ -100,10 +75,14 @@ static bool class_map_cover_step(size_t step) {
 
 bool tcm_class_map_init(uintptr_t base) {
     TCM_ASSERT(base % TCM_GROW_STEP == 0);
-    if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES) ||
-        !word_map_init())
+    void *map = map_zeros((void *)base, TCM_CLASS_MAP_BYTES);
+    if (map == NULL)
         return false;
-    tcm_os_no_huge_pages((void *)base, TCM_CLASS_MAP_BYTES);
+    if (tcm_object_words &&
+        (tcm_word_map = map_zeros(NULL, WORD_MAP_BYTES)) == NULL) {
+        tcm_os_unmap(map, TCM_CLASS_MAP_BYTES);
+        return false;
+    }
     __builtin_memset(class_map_writable, 0, sizeof(class_map_writable));
     tcm_class_map_base = base;
     return true;
@@ -133,4 +112,6 @@ void tcm_page_map_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
     }
     if (tcm_class_map_base != TCM_NO_BASE)
         visit(ctx, tcm_class_map_base, TCM_CLASS_MAP_BYTES);
+    if (tcm_word_map != NULL)
+        visit(ctx, (uintptr_t)tcm_word_map, WORD_MAP_BYTES);
 }

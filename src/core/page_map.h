@@ -52,11 +52,11 @@
  *
  * The bytes are at the low end of the range that they describe, so that one
  * address finds both. A byte is the scaled class (size_class.h), or 0 for a
- * page without class.
+ * page without class, and for addresses that the heap has not grown to.
  *
  * Invariants: only pages of the first range have bytes; those of the map's own
- * pages are 0. There is no map (tcm_class_map_base == TCM_NO_BASE) when the
- * range is shorter than TCM_CLASS_MAP_RANGE, as under RLIMIT_AS.
+ * pages are 0. There is no map (tcm_class_map_base == TCM_NO_BASE) in a small
+ * address space, as under RLIMIT_AS below 1 GiB.
  *
  * Threads: as for the page map. The base is set once, before any thread has a
  * cache; the length of the writable part changes under the growth lock.
@@ -113,8 +113,9 @@ static inline void tcm_word_map_set(uintptr_t address, uint64_t table) {
         tcm_store_release(&tcm_word_map[page], table);
 }
 
-/* Makes the bytes at the low end of the range at BASE readable, all 0, and sets
-   tcm_class_map_base. false: out of memory. */
+/* Maps the bytes at the low end of the range at BASE, all 0, to be read, and
+   sets tcm_class_map_base. false: out of memory, or something is mapped
+   there. */
 bool tcm_class_map_init(uintptr_t base);
 /* Makes the bytes of the heap's pages in [START, START + LENGTH) writable.
    false: out of memory. The growth lock is held. */
@@ -254,12 +255,8 @@ static inline uint64_t tcm_page_note(const void *address) {
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */
 bool tcm_page_map_cover(const void *start, size_t length);
-/* Sets PLACE, addresses without access for COUNT leaves, as the place of the
-   leaves that cover the addresses from START on; START begins a leaf. Called
-   once, before there is another thread. */
-void tcm_page_map_place(const void *start, void *place, size_t count);
 
-/* Calls VISIT for each leaf, and for the class map. */
+/* Calls VISIT for each leaf, for the class map and for the word map. */
 void tcm_page_map_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
                        void *ctx);
 

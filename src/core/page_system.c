@@ -45,12 +45,11 @@ static uint64_t all_committed_pages(void) {
 
 /* Gets BYTES from the system for the end of RANGE. Drops the lock of the
    range's shard meanwhile. */
-static bool get_memory(const struct tcm_range *range, size_t bytes) {
+static bool get_memory(struct tcm_range *range, size_t bytes) {
     struct tcm_page_heap *heap = tcm_page_shard[range->shard];
     uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
     tcm_unlock(&heap->lock);
-    bool done = tcm_meta_keep_reserve(total, tcm_ranges.address_limit) &&
-                tcm_range_commit(range, bytes);
+    bool done = tcm_meta_keep_reserve(total) && tcm_range_commit(range, bytes);
     tcm_lock(&heap->lock);
     return done;
 }
@@ -80,16 +79,10 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
     return true;
 }
 
-int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
-    tcm_lock_assert_held(&tcm_growth.lock);
-    TCM_ASSERT(pages != 0);
-    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
-        return -1;
-    size_t least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
-    size_t step = tcm_align_down((heap->committed_pages << TCM_PAGE_SHIFT) / 8,
-                                 TCM_GROW_STEP);
-    int index = -1;
-    for (uint32_t i = 0; i < tcm_ranges.count && index < 0; i++) {
+/* Index of the range in which HEAP can grow so that a run of PAGES ends it, or
+   -1; *LEAST: bytes that this takes. */
+static int range_for(struct tcm_page_heap *heap, size_t pages, size_t *least) {
+    for (uint32_t i = 0; i < tcm_ranges.count; i++) {
         const struct tcm_range *range = &tcm_ranges.range[i];
         if (range->shard != heap->shard)
             continue;
@@ -97,22 +90,36 @@ int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
         size_t missing = there < pages ? pages - there : 1;
         missing = tcm_align_up(missing << TCM_PAGE_SHIFT, TCM_GROW_STEP);
         if (range->length - range->committed >= missing) {
-            least = missing;
-            index = (int)i;
+            *least = missing;
+            return (int)i;
         }
     }
-    if (index < 0)
-        index = tcm_range_with_room(&tcm_ranges, heap->shard, least);
-    if (index < 0)
+    *least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
+    return tcm_range_with_room(&tcm_ranges, heap->shard, *least);
+}
+
+int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
+    tcm_lock_assert_held(&tcm_growth.lock);
+    TCM_ASSERT(pages != 0);
+    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
         return -1;
+    size_t step = tcm_align_down((heap->committed_pages << TCM_PAGE_SHIFT) / 8,
+                                 TCM_GROW_STEP);
     if (step > GROW_MAX)
         step = GROW_MAX;
-    bool done = (step > least && tcm_page_extend((uint32_t)index, step)) ||
-                tcm_page_extend((uint32_t)index, least);
-    if (done)
-        return index;
-    /* A range that was reserved for an absurd request must not stay. */
-    tcm_range_drop_unused(&tcm_ranges);
+    size_t least;
+    for (int i; (i = range_for(heap, pages, &least)) >= 0;) {
+        struct tcm_range *range = &tcm_ranges.range[i];
+        size_t length = range->length;
+        if ((step > least && tcm_page_extend((uint32_t)i, step)) ||
+            tcm_page_extend((uint32_t)i, least))
+            return i;
+        bool is_shorter = range->length < length;
+        /* A range that was made for an absurd request must not stay. */
+        tcm_range_drop_unused(&tcm_ranges);
+        if (!is_shorter)
+            break;
+    }
     return -1;
 }
 

@@ -109,6 +109,26 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     return p;
 }
 
+void *tcm_os_find_free(size_t length, size_t align, void *hint) {
+    void *p = reserve(length, align, hint);
+    if (p != NULL)
+        tcm_os_unmap(p, length);
+    return p;
+}
+
+int tcm_os_map_at(void *at, size_t length) {
+    /* Without MAP_FIXED_NOREPLACE: filters of programs that confine themselves
+       often know only these flags, and older kernels ignore others. */
+    void *p = map_anonymous(at, length, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS);
+    if (p == at)
+        return 0;
+    if (p == NULL)
+        return ENOMEM;
+    tcm_os_unmap(p, length);
+    return EEXIST;
+}
+
 static bool set_access(void *start, size_t length, int prot) {
     TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("mprotect"))

@@ -22,6 +22,15 @@ size_t tcm_os_page_size(void);
  */
 void *tcm_os_reserve(size_t length, size_t align, void *hint);
 
+/* Finds LENGTH bytes of addresses that are in no mapping now, aligned to ALIGN,
+   at HINT if that is possible. Another thread may map something there before
+   the caller does. NULL: there is no such place, or RLIMIT_AS leaves less. */
+void *tcm_os_find_free(size_t length, size_t align, void *hint);
+/* Maps memory like that of tcm_os_map at AT, where nothing may be mapped.
+   Returns 0, ENOMEM (as for tcm_os_commit) or EEXIST: something is mapped
+   there, or the kernel maps nothing there. */
+int tcm_os_map_at(void *at, size_t length);
+
 /* Gives part of a reservation read and write access; zeroed on first touch.
    false: out of memory (overcommit, RLIMIT_AS, RLIMIT_DATA, map count). */
 bool tcm_os_commit(void *start, size_t length);

@@ -225,7 +225,7 @@ static size_t line_bytes(const char *text, const char *label) {
 }
 
 /* Sum of FIELD of smaps, which F is, over the 64 GiB that ADDRESS lies in: the
-   heap, its class map and its page map. */
+   heap and its class map. */
 static size_t region_bytes(FILE *f, const char *field, uintptr_t address) {
     static char line[4096];
     uintptr_t low = address >> 36 << 36, start, end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mlockall of a user with a limit: it is compared with the memory in use, not
- * with reserved addresses, and what mlockall is to lock has memory then.
+ * with the addresses of tables, and what mlockall is to lock has memory then.
  */
 #include "tap.h"
 

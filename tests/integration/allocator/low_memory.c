@@ -10,10 +10,8 @@
  *                           of BYTES
  * low_memory system         the same where the system promises no more memory
  *                           than it has (vm.overcommit_memory=2)
- *
- * Address space that was reserved at the start cannot be taken away by a limit
- * that comes later, hence the new program for each limit on it; low_memory self
- * lowers its own before its first call.
+ * low_memory self           what a child does that lowers its own limit of
+ *                           address space
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -216,33 +214,35 @@ static void *take_some(void *served) {
     return NULL;
 }
 
-/* No new mapping from here on: what the heap has reserved serves blocks of all
-   sizes, and a thread whose stack is one of them. */
+/* Lowers the limit to what is in use and some: the heap takes no more of that
+   than its blocks need, and the program can map memory and make threads. */
 static void limit_self(void) {
-    set_limit(RLIMIT_AS, addresses_now());
-    void *mapped =
-        mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    expect(mapped == MAP_FAILED, "the limit holds");
+    const size_t room = 160 * MIB, share = 24 * MIB;
+    give(take(100));
+    expect(addresses_now() < 2 * room, "few addresses are in use");
+    set_limit(RLIMIT_AS, addresses_now() + room);
     static const size_t sizes[] = {100, 5000, 300000, 16, MIB};
-    struct link *chain[sizeof(sizes) / sizeof(*sizes)];
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        chain[i] = take_all(sizes[i], 24 * MIB);
-        if (chain_bytes(chain[i]) < 24 * MIB)
-            tap_diag("%zu bytes in blocks of %zu", chain_bytes(chain[i]),
+        struct link *chain = take_all(sizes[i], share);
+        if (chain_bytes(chain) < share)
+            tap_diag("%zu bytes in blocks of %zu", chain_bytes(chain),
                      sizes[i]);
-        expect(chain_bytes(chain[i]) >= 24 * MIB, "reserved addresses serve");
+        expect(chain_bytes(chain) >= share, "the heap grows");
+        give_all_mixed(chain);
     }
-    pthread_attr_t attr;
+    void *mapped =
+        mmap(NULL, share, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    expect(mapped != MAP_FAILED, "the program can map memory");
+    munmap(mapped, share);
     pthread_t id;
     bool served = false;
-    void *stack = take_aligned(65536, MIB);
-    expect(pthread_attr_init(&attr) == 0 && stack != NULL &&
-               pthread_attr_setstack(&attr, stack, MIB) == 0 &&
-               pthread_create(&id, &attr, take_some, &served) == 0 &&
+    expect(pthread_create(&id, NULL, take_some, &served) == 0 &&
                pthread_join(id, NULL) == 0 && served,
-           "a thread has a cache");
-    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-        give_all_mixed(chain[i]);
+           "and make a thread");
+    struct link *chain = take_all(MIB, 2 * room);
+    expect(chain_bytes(chain) < room, "the limit holds for the heap");
+    refused(2 * room);
+    give_all(chain);
 }
 
 static void run_self_limited(const void *argument) {

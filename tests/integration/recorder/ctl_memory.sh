@@ -63,20 +63,25 @@ def sums(m):
          "classes")
     expect(m["empty_run_bytes"] <= m["empty_bytes"], "free runs")
 
-# Resident bytes of the heap and of its maps, in the 64 GiB that begin with 8 MiB
-# of class map and end with 4 GiB for the page map.
+# Resident bytes of the heap, and of the maps of pages, which have no huge pages.
+# The heap begins with the class map, 8 MiB in the 4 GiB in which the block is.
+# Stacks have no huge pages either, and a guard page before them.
 def resident(pid, address):
-    low = address >> 36 << 36
-    heap = maps = 0
+    low = address >> 32 << 32
+    heap = maps = guard = 0
     for line in open("/proc/%s/smaps" % pid):
         word = line.split()
         if not word[0].endswith(":"):
             start, end = (int(n, 16) for n in word[0].split("-"))
+            access = word[1]
         elif word[0] == "Rss:":
-            if low + (8 << 20) <= start and end <= low + (60 << 30):
-                heap += int(word[1]) * 1024
-            elif low <= start and end <= low + (64 << 30):
-                maps += int(word[1]) * 1024
+            rss = int(word[1]) * 1024
+        elif word[0] == "VmFlags:":
+            if low + (8 << 20) <= start and end <= low + (64 << 30):
+                heap += rss
+            elif "nh" in word and start != guard:
+                maps += rss
+            guard = end if access == "---p" else 0
     return heap, maps
 
 def compare(m, pid, count):
@@ -84,8 +89,7 @@ def compare(m, pid, count):
     heap, maps = resident(pid, t["address"])
     same(m["usable_bytes"] + m["free_bytes"] + m["empty_bytes"] +
          m["reserve_bytes"], heap, "the heap by smaps")
-    # The page map has leaves elsewhere for the private heap. mincore counts
-    # pages that were only read.
+    # mincore counts pages that were only read.
     if m["residency"] == "pagemap_scan":
         expect(maps <= m["map_bytes"] <= maps + 65536, "maps by smaps")
     expect(m["resident_bytes"] <= m["rss_bytes"], "it is of the process")

@@ -102,20 +102,27 @@ static unsigned when_refused(struct tcm_pool *pool) {
 static void test_reserve(void) {
     struct tcm_pool pool = TCM_POOL_INIT(128);
     struct tcm_pool urgent = TCM_POOL_INIT_URGENT(128);
-    tap_ok(tcm_meta_keep_reserve((uint64_t)1 << 20, UINT64_MAX),
-           "a small heap");
+    tap_ok(tcm_meta_keep_reserve((uint64_t)1 << 20), "a small heap");
     tap_is_u64(when_refused(&urgent), 0, "has no reserve");
-    tap_ok(tcm_meta_keep_reserve((uint64_t)64 << 20, UINT64_MAX),
-           "one of 64 MiB");
+    tap_ok(tcm_meta_keep_reserve((uint64_t)64 << 20), "one of 64 MiB");
     tap_is_u64(when_refused(&pool), 0, "which other pools do not get");
     tap_is_u64(when_refused(&urgent), 8192, "has 1 MiB for urgent ones");
     tcm_testpoint_refuse = refuse;
-    tap_ok(!tcm_meta_keep_reserve((uint64_t)128 << 20, UINT64_MAX),
+    tap_ok(!tcm_meta_keep_reserve((uint64_t)128 << 20),
            "a heap must not grow without");
     tcm_testpoint_refuse = NULL;
-    tap_ok(tcm_meta_keep_reserve((uint64_t)128 << 20, UINT64_MAX),
+    tap_ok(tcm_meta_keep_reserve((uint64_t)128 << 20),
            "it grows with the heap");
     tap_is_u64(when_refused(&urgent), 8192, "by as much again");
+    uint64_t heap = (uint64_t)128 << 20, mapped = tcm_meta_mapped_bytes();
+    for (; heap < (uint64_t)8 << 30; heap += (uint64_t)2 << 20)
+        if (!tcm_meta_keep_reserve(heap))
+            tap_bail("no memory");
+    mapped = tcm_meta_mapped_bytes() - mapped;
+    tap_ok(
+        mapped >= ((uint64_t)126 << 20) && mapped <= ((uint64_t)160 << 20),
+        "of a heap that grows slowly it exceeds a 64th by a quarter at most");
+    tap_is_u64(when_refused(&urgent), mapped / 128, "all of it is of use");
 }
 
 int main(void) {

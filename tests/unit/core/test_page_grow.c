@@ -183,7 +183,7 @@ static struct tcm_span *thief;
 /* Takes all free pages just after the system gave memory, which is not
    published yet. */
 static bool steals(const char *call) {
-    if (acting || strcmp(call, "mprotect") != 0)
+    if (acting || strcmp(call, "mmap") != 0)
         return false;
     acting = true;
     if (thief == NULL && !is_held(&HEAP->lock))
