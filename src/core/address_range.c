@@ -22,12 +22,13 @@
 /* RLIMIT_AS from which on the class map is a small part of it. */
 #define MUCH_ADDRESSES ((uint64_t)1 << 30)
 #define FIXED_PLACE    ((uintptr_t)0x100000000000)
-/* Between the places of programs and of the kernel's choice on x86-64 and
-   aarch64; the low one is for address spaces of 39 bits. */
-#define HIGH_PLACE ((uintptr_t)0x200000000000)
+/* Between the places of programs and those of the kernel's choice on x86-64 and
+   aarch64, also where it begins below (a third or a quarter of the address
+   space, if the stack has no limit). The low one is for 39 bits. */
+#define HIGH_PLACE ((uintptr_t)0x300000000000)
 #define HIGH_STEP  ((uintptr_t)1 << TCM_ROOT_SHIFT)
-#define HIGH_STEPS 8192u /* 32 TiB */
-#define LOW_PLACE  ((uintptr_t)0x2000000000)
+#define HIGH_STEPS 4096u /* 16 TiB */
+#define LOW_PLACE  ((uintptr_t)0x3000000000)
 
 struct tcm_range_table tcm_ranges;
 

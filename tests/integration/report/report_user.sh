@@ -183,4 +183,15 @@ if grep -q 'Cache.put' got; then
 else
     skip "Python" "no lines of $python are recorded"
 fi
+
+# An interpreter whose lines are not recorded: who calls its malloc.
+if command -v perl >/dev/null; then
+    stacked t perl -e 'my @a = map { "$_" x 100 } 1 .. 2000;'
+    report --by=function --columns --top=1000 --no-skip t >got
+    like "Perl: --no-skip names its malloc" got ' Perl_safesysmalloc$'
+    report --by=function --columns --top=1000 t >got
+    is "rows name who calls it" "$(grep -c ' Perl_safesysmalloc$' got)" 0
+else
+    skip "Perl" "not installed"
+fi
 tap_end

@@ -57,6 +57,24 @@ static const char *const wrapper_functions[] = {
     "av_mallocz av_memdup av_realloc av_realloc_array av_strdup",
     /* Lua */
     "l_alloc luaM_growaux_ luaM_malloc_ luaM_realloc_ luaM_saferealloc_",
+    /* Python */
+    "PyMem_Calloc PyMem_Malloc PyMem_RawCalloc PyMem_RawMalloc "
+    "PyMem_RawRealloc PyMem_Realloc PyObject_Calloc PyObject_Malloc "
+    "PyObject_Realloc PyType_GenericAlloc _PyMem_RawCalloc _PyMem_RawMalloc "
+    "_PyMem_RawRealloc _PyMem_RawStrdup _PyMem_RawWcsdup _PyMem_Strdup "
+    "_PyObject_Calloc _PyObject_GC_Alloc _PyObject_GC_Malloc _PyObject_GC_New "
+    "_PyObject_GC_NewVar _PyObject_GC_Resize _PyObject_Malloc _PyObject_New "
+    "_PyObject_NewVar _PyObject_Realloc _PyType_AllocNoTrack gc_alloc "
+    "pymalloc_alloc pymalloc_realloc",
+    /* Perl */
+    "Perl_safesyscalloc Perl_safesysmalloc Perl_safesysrealloc Perl_savepv "
+    "Perl_savepvn",
+    /* Ruby */
+    "objspace_realloc objspace_xcalloc objspace_xmalloc objspace_xmalloc0 "
+    "objspace_xrealloc rb_xcalloc_mul_add rb_xmalloc_mul_add "
+    "rb_xrealloc_mul_add ruby_strdup ruby_xcalloc ruby_xcalloc_body "
+    "ruby_xmalloc ruby_xmalloc2 ruby_xmalloc2_body ruby_xmalloc_body "
+    "ruby_xrealloc ruby_xrealloc2 ruby_xrealloc2_body ruby_xrealloc_body",
     /* PHP */
     "_ecalloc _emalloc _erealloc _erealloc2 _estrdup _estrndup _malloc_custom "
     "_realloc_custom _safe_emalloc _safe_malloc __zend_calloc __zend_malloc "
