@@ -27,7 +27,7 @@
    space, if the stack has no limit). The low one is for 39 bits. */
 #define HIGH_PLACE ((uintptr_t)0x300000000000)
 #define HIGH_STEP  ((uintptr_t)1 << TCM_ROOT_SHIFT)
-#define HIGH_STEPS 4096u /* 16 TiB */
+#define HIGH_STEPS 8192u /* 16 TiB */
 #define LOW_PLACE  ((uintptr_t)0x3000000000)
 
 struct tcm_range_table tcm_ranges;
@@ -39,24 +39,9 @@ static bool range_is_valid(const struct tcm_range *range) {
            range->committed % TCM_GROW_STEP == 0;
 }
 
-/* True if the range behind the last of TABLE has nothing that another one has
-   mapped. It may overlap what the other has not mapped yet: the first to map it
-   has it. */
-static bool new_range_is_apart(const struct tcm_range_table *table) {
-    const struct tcm_range *n = &table->range[table->count];
-    for (uint32_t i = 0; i < table->count; i++) {
-        const struct tcm_range *range = &table->range[i];
-        if (n->start < tcm_range_frontier(range) &&
-            range->start < n->start + n->length)
-            return false;
-    }
-    return true;
-}
-
 /* Adds the range that the caller has filled in behind the last one. */
 static void publish_range(struct tcm_range_table *table) {
     TCM_ASSERT(range_is_valid(&table->range[table->count]));
-    TCM_ASSERT_SLOW(new_range_is_apart(table));
     /* Publishes the range; pairs with the loads of threads that walk all ranges
        with only the lock of a shard. */
     tcm_store_release(&table->count, table->count + 1);
@@ -95,12 +80,9 @@ static bool add_range(struct tcm_range_table *table, const void *start,
     return true;
 }
 
-/* Adds a range of the kernel's choice. */
-static bool add_range_anywhere(struct tcm_range_table *table, size_t length) {
-    /* A range is aligned to the power of two at or below its length. */
-    size_t align = (size_t)1 << tcm_log2_floor(length);
-    if (align > RANGE_MAX)
-        align = RANGE_MAX;
+/* Adds a range of the kernel's choice, aligned to ALIGN. */
+static bool add_range_anywhere(struct tcm_range_table *table, size_t length,
+                               size_t align) {
     return add_range(table, tcm_os_find_free(length, align, NULL), length);
 }
 
@@ -118,9 +100,9 @@ static bool make_range(struct tcm_range_table *table, size_t least) {
             return add_range(table, place, tcm_align_up(least, RANGE_MAX));
     }
     for (size_t length = RANGE_MAX; length > least; length /= 2)
-        if (add_range_anywhere(table, length))
+        if (add_range_anywhere(table, length, length))
             return true;
-    return add_range_anywhere(table, least);
+    return add_range_anywhere(table, least, TCM_GROW_STEP);
 }
 
 static bool make_range_with_class_map(struct tcm_range_table *table,
@@ -158,8 +140,11 @@ void tcm_range_init(struct tcm_range_table *table) {
         done = done || make_range_with_class_map(
                            table, tcm_os_find_free(RANGE_MAX, RANGE_MAX, NULL));
     }
-    if (!done)
-        (void)make_range(table, TCM_GROW_STEP);
+    if (!done && !make_range(table, TCM_GROW_STEP))
+        return;
+    /* The leaf is mapped ahead for programs that lock all that is to come: it
+       does not count against their RLIMIT_MEMLOCK then. */
+    (void)tcm_page_map_cover((void *)table->range[0].start, TCM_GROW_STEP);
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
@@ -205,7 +190,7 @@ void tcm_range_drop_unused(struct tcm_range_table *table) {
     if (table->count <= 1)
         return;
     struct tcm_range *last = &table->range[table->count - 1];
-    if (last->committed != 0 || last->shard != 0)
+    if (last->committed != 0 || (last->shard != 0 && last->length == CUT_BYTES))
         return;
     tcm_store_relaxed(&table->count, table->count - 1);
 }

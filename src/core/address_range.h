@@ -2,8 +2,9 @@
 /*
  * The heap's address ranges: memory is mapped from the low end up, in multiples
  * of TCM_GROW_STEP. The rest of a range is free addresses, which count against
- * no limit of the process; if the program maps something there, the range ends
- * before it. A range belongs to one shard of the page heap. Ranges of shard 0
+ * no limit of the process; if something is mapped there, the range ends before
+ * it. Ranges may overlap in what they have not mapped: the first to map it has
+ * it. A range belongs to one shard of the page heap. Ranges of shard 0
  * are chosen one by one; ranges of other shards are cut off the high end of the
  * first range.
  *
@@ -57,7 +58,7 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
 bool tcm_range_commit(struct tcm_range *range, size_t bytes);
 
 /* Gives up the newest range, unless part of it is committed, or it is the first
-   range or was cut off that. */
+   range or was cut off that and may be committed wholly. */
 void tcm_range_drop_unused(struct tcm_range_table *table);
 
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Leaves are made without a lock: of two threads that make the same one, the
- * first to store it wins. A leaf takes 8 MiB of address space for 4 GiB of
+ * first to store it wins. A leaf takes 4 MiB of address space for 2 GiB of
  * addresses; memory is behind the entries that were touched.
  */
 #include "core/page_map.h"
@@ -93,9 +93,10 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
     size_t first = tcm_class_map_page(base, (void *)start);
     if (first >= TCM_CLASS_MAP_PAGES)
         return true;
-    size_t end = first + (length >> TCM_PAGE_SHIFT);
+    /* A range of the kernel's choice may begin in this one. */
+    size_t end =
+        tcm_min_u64(first + (length >> TCM_PAGE_SHIFT), TCM_CLASS_MAP_PAGES);
     TCM_ASSERT(first >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
-    TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES);
     for (size_t step = first / CLASS_MAP_STEP; step * CLASS_MAP_STEP < end;
          step++)
         if (!class_map_cover_step(step))

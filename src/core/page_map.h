@@ -4,10 +4,10 @@
  * objects straight to their size class and object words. The class map has the
  * size classes of most pages once more, for the fast paths.
  *
- *    address   |47 ....... 32|31 .......... 13|12 .. 0|
+ *    address   |47 ....... 31|30 .......... 13|12 .. 0|
  *               root index     leaf index      in page
  *
- *    root[ ] -> leaf { entry[2^19], span[2^19] }       (lazily touched)
+ *    root[ ] -> leaf { entry[2^18], span[2^18] }       (lazily touched)
  *
  *    entry     |63 .... 48|47 ................... 0|
  *               class      address of the object word of the first object that
@@ -54,9 +54,9 @@
  * address finds both. A byte is the scaled class (size_class.h), or 0 for a
  * page without class, and for addresses that the heap has not grown to.
  *
- * Invariants: only pages of the first range have bytes; those of the map's own
- * pages are 0. There is no map (tcm_class_map_base == TCM_NO_BASE) in a small
- * address space, as under RLIMIT_AS below 1 GiB.
+ * Invariants: only pages of the heap have bytes other than 0, and those in this
+ * range have the page map's class. There is no map (tcm_class_map_base ==
+ * TCM_NO_BASE) in a small address space, as under RLIMIT_AS below 1 GiB.
  *
  * Threads: as for the page map. The base is set once, before any thread has a
  * cache; the length of the writable part changes under the growth lock.
@@ -125,7 +125,7 @@ bool tcm_class_map_cover(uintptr_t start, size_t length);
 
 struct tcm_span;
 
-#define TCM_LEAF_BITS   19
+#define TCM_LEAF_BITS   18
 #define TCM_LEAF_PAGES  ((size_t)1 << TCM_LEAF_BITS)
 #define TCM_ROOT_SHIFT  (TCM_PAGE_SHIFT + TCM_LEAF_BITS)
 #define TCM_ROOT_SIZE   ((size_t)1 << (TCM_ADDRESS_BITS - TCM_ROOT_SHIFT))

@@ -49,7 +49,11 @@ static bool get_memory(struct tcm_range *range, size_t bytes) {
     struct tcm_page_heap *heap = tcm_page_shard[range->shard];
     uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
     tcm_unlock(&heap->lock);
-    bool done = tcm_meta_keep_reserve(total) && tcm_range_commit(range, bytes);
+    bool done = tcm_range_commit(range, bytes);
+    if (done && !tcm_meta_keep_reserve(total)) {
+        tcm_os_unmap((void *)tcm_range_frontier(range), bytes);
+        done = false;
+    }
     tcm_lock(&heap->lock);
     return done;
 }

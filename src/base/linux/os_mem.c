@@ -56,10 +56,8 @@ static bool advise(void *start, size_t length, int advice) {
     if (TCM_REFUSED("madvise"))
         return false;
     int saved = errno;
-    long rc;
-    do {
-        rc = tcm_call(madvise, start, length, advice);
-    } while (rc != 0 && errno == EAGAIN);
+    /* EAGAIN stands for a lack of mappings, too, which lasts. */
+    long rc = tcm_call(madvise, start, length, advice);
     errno = saved;
     return rc == 0;
 }
@@ -385,11 +383,19 @@ uint64_t tcm_os_address_limit(void) {
     return limit.rlim_cur;
 }
 
+/* Bytes below the end of the stack that begin with the auxiliary vector's. */
+#define STACK_TOP ((uintptr_t)16 << 20)
+
 bool tcm_os_layout_is_fixed(void) {
     int saved = errno;
     long persona = tcm_call(personality, 0xffffffff);
     errno = saved;
-    return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
+    if (persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0)
+        return true;
+    /* Without randomisation in the whole system (kernel.randomize_va_space=0)
+       the stack, where these bytes are, ends at a power of two. */
+    uintptr_t stack = getauxval(AT_RANDOM);
+    return stack != 0 && (stack ^ (stack + STACK_TOP)) > stack;
 }
 
 /* Passes ADDRESS as a set of signals with an operation that does not exist: the

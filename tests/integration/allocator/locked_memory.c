@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BLOCK ((size_t)1 << 20)
@@ -45,15 +46,34 @@ static void lose_privileges(void) {
         tap_bail("setuid: %s", strerror(errno));
 }
 
-int main(void) {
-    struct rlimit limit;
+/* Locks what is to come before the first call of malloc. */
+static int lock_first(void) {
     lose_privileges();
+    return mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && malloc(100) != NULL ? 0
+                                                                          : 1;
+}
+
+int main(int argc, char **argv) {
+    struct rlimit limit;
+    if (argc > 1)
+        return lock_first();
+    lose_privileges();
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/proc/self/exe", argv[0], "first", (char *)NULL);
+        _exit(9);
+    }
+    int first = 0;
+    if (waitpid(pid, &first, 0) != pid)
+        tap_bail("waitpid");
     void *block = malloc(BLOCK);
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         limit.rlim_cur < ((rlim_t)8 << 20) || block == NULL) {
         tap_skip("RLIMIT_MEMLOCK is below 8 MiB");
         return tap_done();
     }
+    tap_is_i64(first, 0, "with all locked that is to come, malloc serves");
     errno = 0;
     bool locks = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
     tap_ok(locks && errno == 0, "memory that is there is locked: %s",

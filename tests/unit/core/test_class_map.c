@@ -44,6 +44,10 @@ static void test_own_pages(void) {
     tap_ok(zero, "the map's own pages are of no class");
     tap_is_u64(byte_of(tcm_class_map_base + TCM_CLASS_MAP_RANGE - 1), 0,
                "nor are pages that the heap has not reached");
+    uintptr_t last =
+        tcm_class_map_base + TCM_CLASS_MAP_RANGE - 2 * TCM_GROW_STEP;
+    tap_ok(tcm_class_map_cover(last, 8 * TCM_GROW_STEP),
+           "a range of the heap may go beyond the map");
 }
 
 /* Blocks of every class, and large ones, are allocated and freed. */

@@ -6,6 +6,7 @@
  */
 #include "base/check.h"
 #include "core/central_list.h"
+#include "core/meta_alloc.h"
 #include "core/page_system.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
@@ -57,9 +58,15 @@ static void test_steps(void) {
 
 static void test_refused_growth(void) {
     size_t before = HEAP->committed_pages;
+    uint64_t records = tcm_meta_mapped_bytes();
     tap_ok(grow(SIZE_MAX >> TCM_PAGE_SHIFT) < 0, "not all of memory");
     tap_ok(grow((size_t)1 << 40) < 0, "nor 8 PiB");
+    struct tcm_span *span = take(MIB_PAGES);
+    tap_ok(!tcm_page_heap_resize(span, (size_t)1 << 32), "nor 32 TiB in place");
+    tcm_page_heap_free(span);
     tap_is_u64(HEAP->committed_pages, before, "nothing has changed");
+    tap_is_u64(tcm_meta_mapped_bytes(), records,
+               "nor has memory for the records of so much");
     tcm_heap_verify();
 }
 

@@ -415,8 +415,12 @@ static void test_walks(void) {
     /* The kernel has a buffer of 512 runs, the walk one of 1024. */
     static const unsigned runs[] = {1, 511, 512, 513, 700, 1024, 1025, 1700};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(runs); i++)
-        for (unsigned how = 0; how < MEMORY_NOT_KNOWN; how++)
-            test_walk((enum memory_residency)how, runs[i]);
+        for (unsigned how = 0; how < MEMORY_NOT_KNOWN; how++) {
+            if (how == MEMORY_MINCORE && tap_emulated())
+                tap_skip("the emulator's mincore refuses its vector");
+            else
+                test_walk((enum memory_residency)how, runs[i]);
+        }
 }
 #endif
 
