@@ -30,6 +30,19 @@
 #define HIGH_STEPS 8192u /* 16 TiB */
 #define LOW_PLACE  ((uintptr_t)0x3000000000)
 
+#if defined(__SANITIZE_THREAD__)
+/* The sanitizer ends programs that map anything at other places. */
+#define PLACE_RANGES 4u
+#undef HIGH_PLACE
+#undef HIGH_STEPS
+#undef FIXED_PLACE
+#define HIGH_PLACE  LOW_PLACE
+#define HIGH_STEPS  1u
+#define FIXED_PLACE LOW_PLACE
+#else
+#define PLACE_RANGES TCM_MAX_RANGES
+#endif
+
 struct tcm_range_table tcm_ranges;
 
 static bool range_is_valid(const struct tcm_range *range) {
@@ -66,7 +79,8 @@ static void *place_of_next(struct tcm_range_table *table, unsigned i) {
                            ? FIXED_PLACE
                            : HIGH_PLACE + random_number(HIGH_STEPS) * HIGH_STEP;
     uintptr_t first = i == 0 ? table->place : LOW_PLACE;
-    return (void *)(first + (uintptr_t)table->count * RANGE_MAX);
+    return (void *)(first +
+                    (uintptr_t)(table->count % PLACE_RANGES) * RANGE_MAX);
 }
 
 /* Adds a range without class map at START, which may be NULL. */
