@@ -21,27 +21,24 @@
 #define CUT_BYTES ((size_t)1 << 30) /* a range of a shard other than 0 */
 /* RLIMIT_AS from which on the class map is a small part of it. */
 #define MUCH_ADDRESSES ((uint64_t)1 << 30)
-#define FIXED_PLACE    ((uintptr_t)0x100000000000)
-/* Between the places of programs and those of the kernel's choice on x86-64 and
-   aarch64, also where it begins below (a third or a quarter of the address
-   space, if the stack has no limit). The low one is for 39 bits. */
-#define HIGH_PLACE ((uintptr_t)0x300000000000)
-#define HIGH_STEP  ((uintptr_t)1 << TCM_ROOT_SHIFT)
-#define HIGH_STEPS 8192u /* 16 TiB */
-#define LOW_PLACE  ((uintptr_t)0x3000000000)
 
+#define LOW_PLACE ((uintptr_t)0x3000000000) /* for address spaces of 39 bits */
 #if defined(__SANITIZE_THREAD__)
 /* The sanitizer ends programs that map anything at other places. */
 #define PLACE_RANGES 4u
-#undef HIGH_PLACE
-#undef HIGH_STEPS
-#undef FIXED_PLACE
-#define HIGH_PLACE  LOW_PLACE
-#define HIGH_STEPS  1u
-#define FIXED_PLACE LOW_PLACE
+#define FIXED_PLACE  LOW_PLACE
+#define HIGH_PLACE   LOW_PLACE
+#define HIGH_STEPS   1u
 #else
 #define PLACE_RANGES TCM_MAX_RANGES
+#define FIXED_PLACE  ((uintptr_t)0x100000000000)
+/* Between the places of programs and those of the kernel's choice on x86-64 and
+   aarch64, also where it begins below (a third or a quarter of the address
+   space, if the stack has no limit). */
+#define HIGH_PLACE   ((uintptr_t)0x300000000000)
+#define HIGH_STEPS   8192u /* 16 TiB */
 #endif
+#define HIGH_STEP ((uintptr_t)1 << TCM_ROOT_SHIFT)
 
 struct tcm_range_table tcm_ranges;
 
