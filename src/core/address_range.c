@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
+#include "core/meta_alloc.h"
 #include "core/page_map.h"
 
 #include <errno.h>
@@ -158,14 +159,7 @@ void tcm_range_init(struct tcm_range_table *table) {
     (void)tcm_page_map_cover((void *)table->range[0].start, TCM_GROW_STEP);
 }
 
-int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
-                        size_t bytes) {
-    for (uint32_t i = 0; i < table->count; i++) {
-        const struct tcm_range *range = &table->range[i];
-        TCM_ASSERT(range_is_valid(range));
-        if (range->shard == shard && range->length - range->committed >= bytes)
-            return (int)i;
-    }
+int tcm_range_add(struct tcm_range_table *table, uint32_t shard, size_t bytes) {
     if (shard != 0)
         return bytes <= CUT_BYTES && cut_range(table, shard)
                    ? (int)table->count - 1
@@ -177,7 +171,8 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
                : -1;
 }
 
-bool tcm_range_commit(struct tcm_range *range, size_t bytes) {
+bool tcm_range_commit(struct tcm_range *range, size_t bytes,
+                      uint64_t heap_bytes) {
     TCM_ASSERT(range_is_valid(range) && bytes % TCM_GROW_STEP == 0);
     if (range->length - range->committed < bytes)
         return false;
@@ -191,7 +186,8 @@ bool tcm_range_commit(struct tcm_range *range, size_t bytes) {
     if (rc != 0)
         return false;
     if (tcm_page_map_cover(from, bytes) &&
-        tcm_class_map_cover((uintptr_t)from, bytes))
+        tcm_class_map_cover((uintptr_t)from, bytes) &&
+        tcm_meta_keep_reserve(heap_bytes))
         return true;
     tcm_os_unmap(from, bytes);
     return false;

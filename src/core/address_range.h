@@ -45,17 +45,17 @@ extern struct tcm_range_table tcm_ranges;
    request tries again. */
 void tcm_range_init(struct tcm_range_table *table);
 
-/* Index of the first range of SHARD in which BYTES more can be committed; a new
-   one is made if there is none. -1: no room. */
-int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
-                        size_t bytes);
+/* Makes a range of SHARD in which BYTES can be committed. Returns its index, or
+   -1: no room. */
+int tcm_range_add(struct tcm_range_table *table, uint32_t shard, size_t bytes);
 
-/* Maps BYTES, a multiple of TCM_GROW_STEP, after the committed part, and covers
-   them in page map and class map; the caller then adds BYTES to `committed`.
-   The growth lock is held, the page heap lock is not. false: no room, or the
-   system has no memory, or a mapping of the program lies there; RANGE is then
-   shorter. */
-bool tcm_range_commit(struct tcm_range *range, size_t bytes);
+/* Maps BYTES, a multiple of TCM_GROW_STEP, after the committed part, covers
+   them in page map and class map, and reserves records for a heap of
+   HEAP_BYTES; the caller then adds BYTES to `committed`. The growth lock is
+   held, the page heap lock is not. false: no room, or the system has no memory,
+   or a mapping of the program lies there; RANGE is then shorter. */
+bool tcm_range_commit(struct tcm_range *range, size_t bytes,
+                      uint64_t heap_bytes);
 
 /* Gives up the newest range, unless part of it is committed, or it is the first
    range or was cut off that and may be committed wholly. */

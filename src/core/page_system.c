@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "core/core_stats.h"
-#include "core/meta_alloc.h"
 
 #define GROW_MAX      ((size_t)32 << 20)
 #define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
@@ -49,11 +48,7 @@ static bool get_memory(struct tcm_range *range, size_t bytes) {
     struct tcm_page_heap *heap = tcm_page_shard[range->shard];
     uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
     tcm_unlock(&heap->lock);
-    bool done = tcm_range_commit(range, bytes);
-    if (done && !tcm_meta_keep_reserve(total)) {
-        tcm_os_unmap((void *)tcm_range_frontier(range), bytes);
-        done = false;
-    }
+    bool done = tcm_range_commit(range, bytes, total);
     tcm_lock(&heap->lock);
     return done;
 }
@@ -99,7 +94,7 @@ static int range_for(struct tcm_page_heap *heap, size_t pages, size_t *least) {
         }
     }
     *least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
-    return tcm_range_with_room(&tcm_ranges, heap->shard, *least);
+    return tcm_range_add(&tcm_ranges, heap->shard, *least);
 }
 
 int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {

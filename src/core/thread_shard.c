@@ -153,7 +153,7 @@ static bool open_shard(uint32_t n) {
     tcm_lock(&shards_lock);
     tcm_lock(&tcm_growth.lock);
     if (tcm_page_shards == n && may_open()) {
-        if (tcm_range_with_room(&tcm_ranges, n, TCM_GROW_STEP) >= 0)
+        if (tcm_range_add(&tcm_ranges, n, TCM_GROW_STEP) >= 0)
             heap = new_shard(n);
         if (heap != NULL) {
             tcm_page_shard[n] = heap;
