@@ -103,6 +103,7 @@ struct mtr_saver_link {
     uint32_t idle;       /* 1: the next event wakes the saver */
     uint32_t wanted;     /* requested rounds */
     uint32_t done;       /* number of the last request that was done */
+    uint32_t answers;    /* futex of threads that wait for a round */
     uint32_t finish;     /* 1: the destructor runs; 2: seen */
     uint32_t stop;       /* 1: the recording is to end now */
     uint32_t save_owner; /* enum mtr_save_owner */

@@ -152,13 +152,17 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
     uint32_t round = tcm_add_acq_rel(&rec->link.wanted, 1u) + 1;
     mtr_saver_wake(rec);
     for (;;) {
+        /* Loaded before the answer itself: an answer that comes after these
+           loads has changed the futex. */
+        uint32_t answers = tcm_load_acquire(&rec->link.answers);
         uint32_t done = tcm_load_acquire(&rec->link.done);
         if ((int32_t)(done - round) >= 0)
             return true;
         if (!mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
             !mtr_saver_ensure(rec))
             return false;
-        tcm_futex_wait(&rec->link.done, done, UINT64_MAX);
+        TCM_TESTPOINT("round_waits");
+        tcm_futex_wait(&rec->link.answers, answers, UINT64_MAX);
     }
 }
 

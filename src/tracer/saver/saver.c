@@ -131,7 +131,7 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
         ok = mtr_saver_stop(s, MTF_END_LIMIT);
     if (ok && asked) {
         tcm_store_release(&rec->link.done, wanted);
-        tcm_futex_wake(&rec->link.done, INT32_MAX);
+        mtr_saver_answer(rec);
     }
     return ok;
 }

@@ -167,6 +167,44 @@ static void limited(void) {
     _exit(41);
 }
 
+/* A round that fails between the look of a thread that waits for it and that
+   thread's sleep. */
+static uint32_t waits, is_off;
+
+static void await(const uint32_t *flag) {
+    while (tcm_load_acquire(flag) == 0)
+        usleep(100);
+}
+
+static void fail_while_asked(const char *label) {
+    if (strcmp(label, "round_began") == 0) {
+        await(&waits);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
+    } else if (strcmp(label, "switched_off") == 0) {
+        tcm_store_release(&is_off, 1u);
+    } else if (strcmp(label, "round_waits") == 0) {
+        tcm_store_release(&waits, 1u);
+        await(&is_off);
+    }
+}
+
+static void asks_for_round(void) {
+    struct writer w;
+    alarm(60);
+    mtr_init(&test_host, false);
+    writer_init(&w, 0);
+    for (int i = 0; i < 50; i++)
+        writer_call(&w);
+    shared->step = mtr_flush();
+    for (int i = 0; i < 50; i++)
+        writer_call(&w);
+    tcm_testpoint_hook = fail_while_asked;
+    shared->step += !mtr_flush();
+    shared->step += tcm_load_relaxed(&is_off);
+    mtr_exit();
+    _exit(41);
+}
+
 static void no_room_for_spool(void) {
     struct rlimit limit = {8u << 10, 8u << 10};
     struct writer w;
@@ -189,7 +227,14 @@ static void failures(void) {
     test_end();
 
     test_begin();
-    int status = test_run(test_path("t"), limited);
+    int status = test_run(test_path("t"), asks_for_round);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41 && shared->step == 3,
+           "a thread that waits for a round learns that the recording failed");
+    shared->step = 0;
+    test_end();
+
+    test_begin();
+    status = test_run(test_path("t"), limited);
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41 && shared->step == 1,
            "file size limit: the program goes on");
     test_read("t", 0, false, &f);
