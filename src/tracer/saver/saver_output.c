@@ -58,8 +58,17 @@ static bool open_fifo(struct mtr_output *out) {
            tcm_call(fcntl, out->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-bool mtr_output_open(struct mtr_output *out) {
+bool mtr_output_use(struct mtr_output *out, int fd) {
     struct stat st;
+    out->fd = fd;
+    if (fd < 0 || tcm_fstat(fd, &st) != 0)
+        return failed(out);
+    out->dev = st.st_dev;
+    out->ino = st.st_ino;
+    return true;
+}
+
+bool mtr_output_open(struct mtr_output *out) {
     bool ok;
     TCM_ASSERT(out->fd < 0 && out->temp == NULL);
     errno = 0;
@@ -76,13 +85,7 @@ bool mtr_output_open(struct mtr_output *out) {
     }
     if (!ok)
         return failed(out);
-    if (out->fd < 0)
-        return true;
-    if (tcm_fstat(out->fd, &st) != 0)
-        return failed(out);
-    out->dev = st.st_dev;
-    out->ino = st.st_ino;
-    return true;
+    return out->fd < 0 || mtr_output_use(out, out->fd);
 }
 
 bool mtr_output_place(struct mtr_output *out) {

@@ -57,6 +57,8 @@ struct mtr_output {
  * call again. false: out->error says why.
  */
 bool mtr_output_open(struct mtr_output *out);
+/* Makes FD, or errno if it is negative, the result of opening the output. */
+bool mtr_output_use(struct mtr_output *out, int fd);
 /* Opens the next part of a flight recording, without placing it, and removes
    kept parts to make room for it. false: out->error says why. */
 bool mtr_output_next_part(struct mtr_output *out);
@@ -146,6 +148,9 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s);
 /* Makes a round in end mode. HERE: on a thread of the program, which makes no
    other rounds. */
 bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here);
+/* Wakes threads that wait for a round, after link.done or the state has
+   changed: they look at both again. */
+void mtr_saver_answer(struct mtr_recorder *rec);
 /* Ends the recording for REASON, with a whole trace. false: the output
    failed. */
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);

@@ -64,11 +64,11 @@ static bool open_fd(struct mtr_saver *s, int keep) {
     }
     if (s->output.error != ENXIO || keep < 0)
         return false;
-    s->output.fd = s->output.own_table
-                       ? keep
-                       : (int)tcm_call(fcntl, keep, F_DUPFD_CLOEXEC, 3);
     s->output.error = 0;
-    return s->output.fd >= 0;
+    return mtr_output_use(&s->output,
+                          s->output.own_table
+                              ? keep
+                              : (int)tcm_call(fcntl, keep, F_DUPFD_CLOEXEC, 3));
 }
 
 /* --- Beginning ----------------------------------------------------------- */
@@ -393,6 +393,11 @@ void mtr_fail(struct mtr_recorder *rec, const char *problem, int error) {
     TCM_TESTPOINT("recording_failed");
 }
 
+void mtr_saver_answer(struct mtr_recorder *rec) {
+    tcm_add_acq_rel(&rec->link.answers, 1u);
+    tcm_futex_wake(&rec->link.answers, INT32_MAX);
+}
+
 void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
     TCM_ASSERT(state == MTR_STOPPED || state == MTR_FAILED);
     /* Seen by threads that read the flag after they put their cache back, and
@@ -407,8 +412,7 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
     tcm_fence_seq_cst();
     mtr_pool_notify(&rec->pool);
     tcm_futex_wake(&rec->state, INT32_MAX);
-    tcm_add_acq_rel(&rec->link.done, 0u);
-    tcm_futex_wake(&rec->link.done, INT32_MAX);
+    mtr_saver_answer(rec);
     TCM_TESTPOINT("switched_off");
 }
 

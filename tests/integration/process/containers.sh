@@ -39,6 +39,30 @@ if [ $? = 0 ]; then
         unaffected "without $calls" $?
         whole "without $calls" t.$suffix
     done
+    cat >to_socket.py <<'END'
+"""to_socket.py FILE COMMAND...: copies what COMMAND writes to descriptor 9, a
+socket, to FILE."""
+import os
+import socket
+import subprocess
+import sys
+
+near, far = socket.socketpair()
+os.dup2(far.fileno(), 9)
+far.close()
+command = subprocess.Popen(sys.argv[2:], pass_fds=[9])
+os.close(9)
+with near, near.makefile("rb") as stream, open(sys.argv[1], "wb") as f:
+    f.write(stream.read())
+sys.exit(command.wait())
+END
+    rm -f t.*
+    # shellcheck disable=SC2086
+    timeout 60 python3 to_socket.py t.$suffix \
+        "$built/process/sandbox_target" refuse close_range,unshare \
+        env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT=/dev/fd/9 $program >out 2>err
+    unaffected "to a socket, with a shared table" $?
+    whole "to a socket, with a shared table" t.$suffix
 else
     skip "filters" "the kernel refuses them"
 fi
