@@ -28,6 +28,8 @@
 
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
+/* Batches of which the state is kept. */
+#define STATES (2 * REPLAY_BATCHES_MOST)
 /* Time from one measurement of memory to the next while threads run. */
 #define MEMORY_NS 2000000u
 
@@ -67,11 +69,12 @@ static struct {
     bool apart;                        /* a prologue or epilogue is being dealt
                                           */
     struct replay_exec exec;           /* state that a lane begins with */
-    /* By batch, the last ones: state of the trace behind it, if known. */
+    /* By batch: state of the trace behind it, if known. Room for all batches
+       that are dealt and as many that were done before them. */
     struct {
         bool is_state;
         struct replay_account account;
-    } batch_state[REPLAY_BATCHES_MOST];
+    } batch_state[STATES];
 
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
     uint64_t gone_wait_cpu_ns;   /* waits of joined hosts */
@@ -597,9 +600,8 @@ static void batch_next(const struct replay_batch *b, uint32_t number) {
         phase_change(!dealer.apart);
         dealer.apart = b->apart != 0;
     }
-    dealer.batch_state[number % REPLAY_BATCHES_MOST].is_state =
-        b->is_state != 0;
-    dealer.batch_state[number % REPLAY_BATCHES_MOST].account = b->account;
+    dealer.batch_state[number % STATES].is_state = b->is_state != 0;
+    dealer.batch_state[number % STATES].account = b->account;
     if (batch_deal(b, number)) {
         /* The batch may be gone from here on. */
         replay_progress_batch_dealt(&dealer.crew.progress, number);
@@ -774,9 +776,8 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
 static struct replay_account account_done(const struct replay_real *r) {
     uint32_t taken = tcm_load_acquire(&r->ring->taken);
     for (uint32_t i = 1; i <= REPLAY_BATCHES_MOST && i <= taken; i++)
-        if (dealer.batch_state[(taken - i) % REPLAY_BATCHES_MOST].is_state)
-            return dealer.batch_state[(taken - i) % REPLAY_BATCHES_MOST]
-                .account;
+        if (dealer.batch_state[(taken - i) % STATES].is_state)
+            return dealer.batch_state[(taken - i) % STATES].account;
     return (struct replay_account){0};
 }
 
