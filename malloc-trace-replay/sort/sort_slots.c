@@ -121,8 +121,10 @@ static bool old_place_packed(struct slots_old *s, uint64_t homes) {
     for (;; homes += homes / 4) {
         uint64_t room = homes + OLD_TAIL(homes);
         if (room > s->room && !old_set_room(s, room)) {
-            if (s->table != NULL)
+            if (s->table != NULL) {
                 (void)old_spread_packed(s, homes_before, room_before);
+                old_clear(s, room_before, s->room);
+            }
             return false;
         }
         if (old_spread_packed(s, homes, room)) {

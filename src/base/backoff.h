@@ -13,7 +13,7 @@
 
 struct tcm_backoff {
     uint32_t wait; /* chances that are not used */
-    uint32_t last; /* of which the last failure took this many; 0: none */
+    uint32_t last; /* chances that the last failure cost; 0: it was none */
 };
 
 /* True if this chance is not to be used. Else the caller makes the attempt, and

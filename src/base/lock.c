@@ -47,7 +47,8 @@ void tcm_unlock_slow(struct tcm_lock *lock) {
     tcm_futex_wake(&lock->state, 1);
 }
 
-/* In the debug build's account no lock is taken: it may be held already. */
+/* Not entered in the debug build's account: the calling thread may hold LOCK
+   already. */
 bool tcm_lock_is_stuck(struct tcm_lock *lock, uint64_t ns) {
     uint64_t until = tcm_clock_ns() + ns, now;
     uint32_t expected = 0;

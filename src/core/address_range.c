@@ -53,8 +53,8 @@ static bool range_is_valid(const struct tcm_range *range) {
 /* Adds the range that the caller has filled in behind the last one. */
 static void publish_range(struct tcm_range_table *table) {
     TCM_ASSERT(range_is_valid(&table->range[table->count]));
-    /* Publishes the range; pairs with the loads of threads that walk all ranges
-       with only the lock of a shard. */
+    /* The range is complete before the count includes it. Threads without the
+       growth lock look up only ranges of spans that they own. */
     tcm_store_release(&table->count, table->count + 1);
 }
 

@@ -15,9 +15,9 @@
  * Threads: the thread that makes the heap grow changes the table and lengths,
  * with the growth lock held. It changes `committed` with the lock of the
  * range's shard held too, so either lock is enough to read that. start and
- * shard never change, and a range is complete before `count` includes it. So
- * the owner of a block, which was handed out later, reads start and shard of
- * its range without a lock.
+ * shard of a range that has memory never change, and a range is complete before
+ * `count` includes it. So the owner of a block, which was handed out later,
+ * reads start and shard of its range without a lock.
  */
 #ifndef TCM_CORE_ADDRESS_RANGE_H
 #define TCM_CORE_ADDRESS_RANGE_H
@@ -57,8 +57,8 @@ int tcm_range_add(struct tcm_range_table *table, uint32_t shard, size_t bytes);
 bool tcm_range_commit(struct tcm_range *range, size_t bytes,
                       uint64_t heap_bytes);
 
-/* Gives up the newest range, unless part of it is committed, or it is the first
-   range or was cut off that and may be committed wholly. */
+/* Drops the newest range if nothing of it is committed. Keeps the first range,
+   and a range cut off that which still has its whole length. */
 void tcm_range_drop_unused(struct tcm_range_table *table);
 
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {

@@ -615,7 +615,7 @@ static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n, size_t used_bytes) {
     uintptr_t start = span->start;
     unsigned word = 0, i = 0;
-    uint64_t bits = span->free_bits[0]; /* of that word, until it changes */
+    uint64_t bits = span->free_bits[0]; /* copy of that word */
     do {
         unsigned slot = slot_of(central, span, objects[i]);
         if (slot / 64 != word) {

@@ -19,7 +19,8 @@
 #define MAX_CHUNK   ((size_t)1 << 20)
 #define LOW_BYTES   ((size_t)8 << 10) /* left when a spare chunk is mapped */
 
-/* Records of spans take at most this part of the heap. */
+/* Size of the reserve as a part of the heap: room for a record of 128 bytes for
+   each page. */
 #define RECORDS_SHARE 64
 #define RESERVE_STEP  ((size_t)64 << 10)
 #define RESERVE_MAX   ((size_t)1 << 30)
@@ -29,7 +30,7 @@
 /* Begins a chunk that was mapped. */
 struct chunk_head {
     struct chunk_head *next;
-    size_t bytes; /* of the chunk */
+    size_t bytes; /* length of the chunk */
 } TCM_ALIGNED(TCM_META_ALIGN);
 
 static struct tcm_lock meta_lock = TCM_LOCK_INIT(TCM_RANK_META);
@@ -202,8 +203,8 @@ void tcm_meta_each(void (*visit)(void *ctx, uintptr_t start, size_t bytes),
     const struct chunk_head *chunk = chunks;
     size_t n = pieces;
     tcm_unlock(&meta_lock);
-    /* Pieces and chunks stay, and a chunk in the list has a successor that
-       stays. */
+    /* Neither pieces nor chunks are ever unmapped, and `next` of a chunk in the
+       list does not change. */
     for (size_t i = 0; i < n; i++)
         visit(ctx, (uintptr_t)piece[i].start, piece[i].bytes);
     for (; chunk != NULL; chunk = chunk->next)

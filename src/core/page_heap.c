@@ -22,12 +22,12 @@
 #include "core/page_system.h"
 #include "core/thread_shard.h"
 
-/* A shard lends its idle pages if they are at least this part of those that it
-   has: others that took the last ones would leave blocks all over it, whose
-   frees wait for its lock. It lends all of them if its threads seem to be gone
-   or asleep: if this many requests of others were refused, or did not ask,
-   since one of its own; and for a block that needs a step of growth, whose
-   memory would cost more than the wait. */
+/* A shard lends pages while at least 1/LENT_PART of its pages are idle.
+   Otherwise borrowers would take its last free pages, and each free of their
+   blocks would wait for its lock. It lends all idle pages if its threads seem
+   to be gone or asleep, because REFUSED_MOST requests of others came since its
+   own last one; and for a block that needs a step of growth, whose memory would
+   cost more than the wait. */
 #define LENT_PART    2u
 #define REFUSED_MOST 8u
 /* Pages of a shard that are much. */
@@ -90,7 +90,7 @@ static bool within_limit(struct tcm_page_heap *heap, size_t pages) {
 
 struct request {
     size_t pages;
-    size_t align;  /* of the start, in pages */
+    size_t align;  /* alignment of the start, in pages */
     size_t wish;   /* preferred alignment, in pages; a multiple of align */
     bool may_grow; /* the growth lock is held */
     bool is_idle;  /* FREE runs only */
@@ -319,7 +319,8 @@ static bool has_much(const struct tcm_page_heap *heap) {
 }
 
 /* True if HEAP has its share of the memory that all blocks take, or much of its
-   own: threads that have just got shards do not share one's pages again.
+   own. Threads of new shards borrow only from such shards, so that they do not
+   meet again at the pages of one of them.
    Relaxed: a hint about shards whose locks are not held. */
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);

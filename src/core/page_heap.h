@@ -11,7 +11,8 @@
  * page map holds a span at its first and last page, a SMALL one at every page,
  * and nothing between. No two FREE runs, and no two RELEASED runs, are
  * neighbours inside a range (a FREE and a RELEASED one may be). Position means
- * range index, then offset: no choice depends on absolute addresses.
+ * range index, then offset: no choice depends on absolute addresses, except for
+ * alignments above TCM_GROW_STEP.
  *
  * Threads: the heap is divided into shards, each with ranges, free runs and a
  * lock of its own, rank PAGE_HEAP; all but the first are opened when threads

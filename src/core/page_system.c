@@ -28,7 +28,7 @@
 #define IDLE_PART     4u
 #define WAIT_PER_PAGE 1000u
 #define MAX_WAIT      ((uint64_t)1 << 20)
-#define MOST_RUNS     2048u /* looked at, and returned, by one free */
+#define MOST_RUNS     2048u /* for each of the two loops of one free */
 
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
@@ -248,6 +248,13 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     return done;
 }
 
+/* True if a whole page of the system lies in RUN. */
+static bool has_system_page(const struct tcm_span *run) {
+    uintptr_t page = tcm_page_shard_of(run)->system_page;
+    return tcm_align_up(run->start, page) <
+           tcm_align_down(tcm_span_end(run), page);
+}
+
 /* Returns up to PAGES of HEAP: of the runs that nobody has touched since window
    OLDEST began, then of the longest ones. Fewer if the system refuses, or where
    the runs are so short that the caller would wait for long. Returns the number
@@ -261,15 +268,20 @@ static size_t release_idle(struct tcm_page_heap *heap, uint64_t oldest,
         struct tcm_span *run = next_free_run(heap, &bound);
         if (run == NULL)
             break;
-        if (run->window >= oldest)
+        if (run->window >= oldest || !has_system_page(run))
             continue;
         more = tcm_page_release_run(run, pages - done);
         done += more;
     }
     more = 1;
+    bound.pages = SIZE_MAX;
     for (unsigned n = MOST_RUNS; n != 0 && more != 0 && done < pages; n--) {
-        struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
-        more = run == NULL ? 0 : tcm_page_release_run(run, pages - done);
+        struct tcm_span *run = next_free_run(heap, &bound);
+        if (run == NULL)
+            break;
+        if (!has_system_page(run))
+            continue;
+        more = tcm_page_release_run(run, pages - done);
         done += more;
     }
     return done;
@@ -282,12 +294,11 @@ static uint64_t retaken_in_window(const struct tcm_page_heap *heap,
     return tcm_min_u64(more, heap->returned_pages);
 }
 
-/* Begins a window of HEAP, which has USED pages; RETAKEN of them were taken
-   again in the last one. Returns the number of pages that were FREE in all of
-   that. */
-static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
-                            uint64_t retaken) {
-    uint64_t idle = heap->idle_pages;
+/* Begins a window of HEAP, which has USED pages. Returns the number of pages
+   that were FREE in all of the last one. */
+static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used) {
+    uint64_t idle = tcm_min_u64(heap->idle_pages, heap->free_pages);
+    uint64_t retaken = retaken_in_window(heap, used);
     TCM_ASSERT(heap->returned_pages >= retaken);
     heap->returned_pages -= retaken;
     heap->retaken_pages = (heap->retaken_pages + retaken) / 2;
@@ -298,19 +309,20 @@ static uint64_t next_window(struct tcm_page_heap *heap, uint64_t used,
     return idle;
 }
 
-/* Ends a window of HEAP, in which RETAKEN pages were taken again, and returns
-   pages. */
-static void end_window(struct tcm_page_heap *heap, uint64_t retaken) {
+/* Ends a window of HEAP, and returns pages. */
+static void end_window(struct tcm_page_heap *heap) {
     uint32_t shards = tcm_load_relaxed(&tcm_page_shards);
     uint64_t used = tcm_page_used(heap);
-    uint64_t idle = next_window(heap, used, retaken);
+    uint64_t idle = next_window(heap, used);
     uint64_t kept = KEPT_PAGES / shards;
     kept = (kept > KEPT_LEAST ? kept : KEPT_LEAST) + used / KEPT_PART;
     if (idle <= kept)
         return;
     tcm_page_event(&tcm_page_stats.scavenge_count, 1);
     uint64_t part = (idle - kept + IDLE_PART - 1) / IDLE_PART;
-    heap->returned_pages += release_idle(heap, heap->window - 1, part);
+    /* Drops the lock meanwhile: only then is the sum read. */
+    size_t returned = release_idle(heap, heap->window - 1, part);
+    heap->returned_pages += returned;
     heap->window_used = tcm_page_used(heap);
 }
 
@@ -320,14 +332,13 @@ bool tcm_page_scavenge(struct tcm_page_heap *heap, size_t pages) {
     if (heap->release_rate_milli == 0)
         return false;
     uint64_t used = tcm_page_used(heap);
-    uint64_t retaken = retaken_in_window(heap, used);
-    uint64_t wait = (heap->retaken_pages + retaken) * WAIT_PER_PAGE;
+    uint64_t retaken = heap->retaken_pages + retaken_in_window(heap, used);
+    uint64_t wait = tcm_min_u64(retaken * WAIT_PER_PAGE, MAX_WAIT);
     heap->idle_pages = tcm_min_u64(heap->idle_pages, heap->free_pages);
     heap->window_freed += pages;
-    if (heap->window_freed * heap->release_rate_milli <
-        (used + tcm_min_u64(wait, MAX_WAIT)) * 1000)
+    if (heap->window_freed * heap->release_rate_milli < (used + wait) * 1000)
         return false;
-    end_window(heap, retaken);
+    end_window(heap);
     return true;
 }
 
@@ -344,6 +355,6 @@ void tcm_page_scavenge_asleep(const struct tcm_page_heap *heap) {
     if (uses != other->seen_uses)
         other->seen_uses = uses;
     else if (other->release_rate_milli != 0)
-        end_window(other, 0);
+        end_window(other);
     tcm_unlock(&other->lock);
 }

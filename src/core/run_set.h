@@ -106,7 +106,7 @@ struct tcm_page_heap {
     struct tcm_span *spare[TCM_SPARE_LENGTH][TCM_SPAN_SIZES];
     uint64_t spare_pages;     /* in them all */
     uint64_t committed_pages; /* in all its ranges */
-    uint64_t free_pages;      /* of these FREE ones, and so on */
+    uint64_t free_pages;      /* FREE ones among these; the next likewise */
     uint64_t released_pages;
     uint64_t busy_pages;
     uint64_t large_pages;
@@ -125,7 +125,7 @@ struct tcm_page_heap {
     bool release_at_once;
     uint64_t spans_made; /* this and the next two: read without the lock */
     uint64_t spans_freed;
-    uint64_t taken_bytes; /* of RELEASED pages that came into use */
+    uint64_t taken_bytes; /* in RELEASED pages that came into use */
     struct tcm_backoff borrows;
     uint32_t refused;   /* requests of other shards' threads that got no pages,
                            since one of its own; changed without the lock */
@@ -170,7 +170,7 @@ static inline struct tcm_range *tcm_span_range(const struct tcm_span *span) {
     return &tcm_ranges.range[span->range];
 }
 
-/* Shard of SPAN, for callers as of tcm_span_range. */
+/* Shard of SPAN, for the same callers as tcm_span_range. */
 static inline struct tcm_page_heap *
 tcm_page_shard_of(const struct tcm_span *span) {
     return tcm_page_shard[tcm_span_range(span)->shard];

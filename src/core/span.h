@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A span: the record of a run of pages.
+ * The record of a span: consecutive pages in one state.
  *
  *               carve                            central list
  *    RELEASED ----------+              +-----> MOVING <-----> SMALL
@@ -69,7 +69,7 @@ struct tcm_span {
     uint8_t state;      /* enum tcm_span_state; read without a lock, so each
                            store behind the first one is atomic */
     uint8_t size_class; /* SMALL: size class; else 0 */
-    uint8_t bit_words;  /* of free_bits, at least 1 */
+    uint8_t bit_words;  /* words in free_bits, at least 1 */
     uint8_t first_word; /* words of free_bits below are 0 */
     union {
         struct { /* SMALL */
@@ -80,7 +80,7 @@ struct tcm_span {
     };
     uint8_t bucket; /* SMALL: which list of its central list */
     bool sampled;   /* LARGE: a listener was told (api/alloc_probes.h) */
-    uint8_t home;   /* SMALL: shard whose central list has it; as its class */
+    uint8_t home;   /* SMALL: shard whose central list has it */
     uint64_t free_bits[];
 };
 

@@ -13,7 +13,7 @@
  * A bin of which the program takes many times what it can hold, and then frees
  * as much, is a bulk bin: capacity would only keep memory that is cold when the
  * program comes back to the class. It has five batches, moves four at a time,
- * and bypasses the transfer cache, so that their spans become empty
+ * and returns them past the transfer cache, so that their spans become empty
  * and serve other classes while they are in the processor's cache.
  *
  * Capacity is paid from the cache's budget. A cache that needs more budget gets

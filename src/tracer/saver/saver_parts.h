@@ -117,7 +117,7 @@ struct mtr_saver {
     size_t summary_length;
     /* mtr_saver_begin clears the members before TEXTS. */
     struct {
-        uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
+        uint8_t part_header[MTF_RAW_HEADER_MAX]; /* flight recording */
         char summary[MTR_SUMMARY_MAX];
     } texts;
 };

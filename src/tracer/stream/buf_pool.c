@@ -124,7 +124,7 @@ static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     tcm_store_relaxed(&pool->buffers, (uint64_t)0);
     pool->arena = NULL;
     pool->lost = NULL;
-    pool->lost_before = 0;
+    pool->lost_before = (struct mtf_spool_lost){0, 0};
     pool->slab_left = 0;
     memset(pool->free, 0, sizeof(pool->free));
     pool->free[MTR_SMALL].ready = MTR_READY_SMALL;
@@ -280,11 +280,11 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
 void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
                          uint64_t dropped, uint64_t untraced) {
     tcm_lock(&pool->lock);
-    if (pool->session == session && pool->lost != NULL) {
-        pool->lost->dropped += dropped;
-        pool->lost->untraced += untraced;
-    } else if (pool->session == session) {
-        pool->lost_before += dropped;
+    if (pool->session == session) {
+        struct mtf_spool_lost *lost =
+            pool->lost != NULL ? pool->lost : &pool->lost_before;
+        lost->dropped += dropped;
+        lost->untraced += untraced;
     }
     tcm_unlock(&pool->lock);
 }
@@ -293,8 +293,9 @@ void mtr_pool_set_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
     tcm_lock(&pool->lock);
     if (pool->lost != NULL)
         *lost = *pool->lost;
-    lost->dropped += pool->lost_before;
-    pool->lost_before = 0;
+    lost->dropped += pool->lost_before.dropped;
+    lost->untraced += pool->lost_before.untraced;
+    pool->lost_before = (struct mtf_spool_lost){0, 0};
     pool->lost = lost;
     tcm_unlock(&pool->lock);
 }

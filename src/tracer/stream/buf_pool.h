@@ -36,7 +36,6 @@
 #define MTR_READY_LARGE 2u
 
 struct mtr_buffer_arena;
-struct mtf_spool_lost;
 
 /* Numbers of calls among the events of a buffer, or among saved events. */
 struct mtr_event_counts {
@@ -99,9 +98,9 @@ struct mtr_pool {
     uint32_t generation;
     uint32_t renewal; /* changes when threads are to hand over their buffers */
     uint32_t session; /* session it serves, 0: none */
-    struct mtr_buffer_arena *arena; /* NULL: none yet */
-    struct mtf_spool_lost *lost;    /* in page 0 of the spool */
-    uint64_t lost_before; /* events dropped before there was a spool */
+    struct mtr_buffer_arena *arena;    /* NULL: none yet */
+    struct mtf_spool_lost *lost;       /* in page 0 of the spool */
+    struct mtf_spool_lost lost_before; /* while there was no spool */
     /* Memory of descriptors, for the saver or the thread that makes a lazy
        spool. */
     uint8_t *slab;

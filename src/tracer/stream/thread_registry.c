@@ -17,7 +17,8 @@
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
                   "records of two threads share no cache line");
 
-/* Slab i has SLAB_BYTES << i bytes; all slabs together hold 2^24 threads. */
+/* Slab i has SLAB_BYTES << i bytes; all slabs together have 4 GiB, room for
+   about 11 million threads. */
 #define SLAB_BYTES ((size_t)64 << 10)
 #define SLABS      16u
 

@@ -103,6 +103,55 @@ else
     skip "a slow allocator" "none can be made here"
 fi
 
+# A signal while the first operations of the ring's second turn run, which begin
+# after about two million: no more is reported than was executed.
+cat >counts.c <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+void *__libc_malloc(size_t);
+void __libc_free(void *);
+static unsigned mallocs, frees, last;
+__attribute__((constructor)) static void begin(void) {
+    last = (unsigned)atoi(getenv("LAST"));
+}
+__attribute__((destructor)) static void end(void) {
+    FILE *f = mallocs < last ? NULL : fopen("counted", "w");
+    if (f != NULL)
+        fprintf(f, "%u\n", mallocs + frees);
+}
+void *malloc(size_t size) {
+    unsigned n = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
+    if (n == last)
+        raise(SIGINT);
+    if (n >= last)
+        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    return __libc_malloc(size);
+}
+void free(void *p) {
+    if (p != NULL)
+        __atomic_add_fetch(&frees, 1, __ATOMIC_RELAXED);
+    __libc_free(p);
+}
+END
+# shellcheck disable=SC2086
+if [ "${TCM_SANITIZED:-no}" = no ] && $CC -shared -fPIC -o counts.so counts.c \
+    2>"$err"; then
+    "$make" threads long.p 5000000 >/dev/null || exit 99
+    for last in 1008000 1012000 1016000 1020000; do
+        rm -f counted j
+        LAST=$last LD_PRELOAD=$work/counts.so "$replay" --json j \
+            --threads=real long.p >"$out" 2>"$err"
+        ops=$(json j ops) counted=$(cat counted)
+        [ "$ops" -gt 0 ] && [ "$ops" -le "$counted" ]
+        result "interrupted at $last: $ops reported, $counted executed" $?
+    done
+    rm -f long.p
+else
+    skip "operations executed" "no library can be made here"
+fi
+
 # Twice, while the decoding process cannot answer: at once, without an account.
 rm -f j
 "$replay" --json j feed >"$out" 2>"$err" &

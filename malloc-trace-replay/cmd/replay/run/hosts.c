@@ -462,7 +462,7 @@ void *replay_host_main(void *arg) {
     replay_clock_own_begin(&own);
     replay_host_run(h);
     /* The recorded thread outlived the trace. */
-    while (h->count != 0 && replay_flag_is_set(&c->finished) &&
+    while (replay_flag_is_set(&c->finished) && h->count != 0 &&
            !replay_flag_is_set(&c->leave))
         tcm_futex_wait(&c->leave, 0, REPLAY_IDLE_NS);
     replay_clock_own_end(&own);

@@ -155,7 +155,7 @@ struct replay_host {
     struct replay_lane *lanes, *ended;
     struct replay_host *next, *before; /* list of hosts that were not joined */
     uint32_t count; /* lanes whose end was not dealt; the dealer's */
-    bool is_shared; /* it had more than one lane; the dealer's */
+    bool is_shared; /* it got a lane after it was made; the dealer's */
     uint64_t wait_cpu_ns;
     struct replay_cpu wait_cpu; /* the same time by the kernel's account */
     struct replay_place place;

@@ -179,7 +179,8 @@ void *replay_arena_stack(struct replay_arena *a) {
         return NULL;
     (void)tcm_os_no_huge_pages(p, REPLAY_STACK_BYTES);
     memset(p + REPLAY_STACK_BYTES - STACK_PRESENT, 0, STACK_PRESENT);
-    /* The list of free stacks used these bytes. */
+    /* The list of free stacks will use these bytes: their page is present and
+       counted. */
     memset(p, 0, sizeof(void *));
     a->bytes += STACK_PRESENT + tcm_os_page_size();
     replay_arena_after(a);
