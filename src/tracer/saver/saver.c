@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define IDLE_NS_MAX 1000000000u
+#define STARVED_NS  1000000000u
 
 static struct mtr_saver saver_state;
 
@@ -159,6 +160,18 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     }
 }
 
+/* True if threads have waited for a buffer for STARVED_NS and none could be
+   made: they would wait until the program gives memory back, or for ever. */
+static bool is_starved(struct mtr_saver *s, uint64_t now) {
+    if (mtr_config.drops || !mtr_pool_is_starved(&s->rec->pool)) {
+        s->starved_ns = 0;
+        return false;
+    }
+    if (s->starved_ns == 0)
+        s->starved_ns = now;
+    return now - s->starved_ns >= STARVED_NS;
+}
+
 /* Enters end mode if no thread of the program is left. Checked only when
    nothing was published since the last look. What exit handlers still do, if
    any run, is end mode. false: the output failed. */
@@ -179,7 +192,10 @@ static bool run(struct mtr_saver *s) {
     for (;;) {
         uint32_t seq = tcm_load_acquire(&rec->link.wake);
         mtr_spool_keep_ready(rec);
-        if (!do_due(s, mtr_clock_ns()) || (!s->over && !end_if_alone(s)))
+        uint64_t now = mtr_clock_ns();
+        bool ok =
+            is_starved(s, now) ? mtr_saver_stop_starved(s) : do_due(s, now);
+        if (!ok || (!s->over && !end_if_alone(s)))
             return false;
         if (s->over || s->alone)
             return true;

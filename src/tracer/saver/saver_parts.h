@@ -104,8 +104,9 @@ struct mtr_saver {
     bool shares_table; /* the program sees our descriptors */
     struct mtr_buffer *written_head, *written_tail; /* not settled */
     uint64_t last_round, last_sample, last_full;
-    uint64_t interval; /* time between rounds */
-    uint64_t poll_ns;  /* time between polls */
+    uint64_t interval;   /* time between rounds */
+    uint64_t poll_ns;    /* time between polls */
+    uint64_t starved_ns; /* since when threads have got no buffer; 0: they do */
     uint32_t quiet_rounds;
     uint64_t rounds;
     struct tcm_statm statm;
@@ -154,6 +155,8 @@ void mtr_saver_answer(struct mtr_recorder *rec);
 /* Ends the recording for REASON, with a whole trace. false: the output
    failed. */
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
+/* The same if the system has no memory for buffers for which threads wait. */
+bool mtr_saver_stop_starved(struct mtr_saver *s);
 /* True if the output has reached its limit. */
 bool mtr_saver_at_limit(struct mtr_saver *s);
 /* Ends the recording because the output failed. */

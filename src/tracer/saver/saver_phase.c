@@ -416,9 +416,9 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
     TCM_TESTPOINT("switched_off");
 }
 
-bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
+/* Saves what there is after the recording was switched off. */
+static bool finish(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_recorder *rec = s->rec;
-    mtr_switch_off(rec, MTR_STOPPED);
     if (!mtr_saver_make_round(s, true) || !mtr_saver_write_present(s) ||
         !mtr_saver_write_footer(s, reason))
         return false;
@@ -427,6 +427,17 @@ bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
     mtr_spool_close(rec);
     s->over = true;
     return true;
+}
+
+bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
+    mtr_switch_off(s->rec, MTR_STOPPED);
+    return finish(s, reason);
+}
+
+bool mtr_saver_stop_starved(struct mtr_saver *s) {
+    mtr_fail(s->rec, "recording stopped, no memory for buffers to record to",
+             ENOMEM);
+    return finish(s, MTF_END_FORCED);
 }
 
 /* Full buffers that wait will be in the output, too; the bound on them shrinks

@@ -209,6 +209,18 @@ bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
     return full_up;
 }
 
+bool mtr_pool_is_starved(struct mtr_pool *pool) {
+    /* Relaxed: a thread that begins or ends to wait is seen at the next look.
+     */
+    if (tcm_load_relaxed(&pool->waiters) == 0)
+        return false;
+    tcm_lock(&pool->lock);
+    bool starved = pool->free[MTR_SMALL].top == NULL &&
+                   pool->free[MTR_LARGE].top == NULL && pool->full_bytes == 0;
+    tcm_unlock(&pool->lock);
+    return starved;
+}
+
 /* True if B is all zero except for the mark of its last use in the head. */
 static bool is_empty(const struct mtr_buffer *b) {
     const size_t before = offsetof(struct mtf_spool_buffer, saved);

@@ -133,6 +133,9 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot);
 /* Sleeps until buffers become free after SEQ was read, TIMEOUT_NS at most. */
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns);
+/* True if a thread waits below the bound, and no buffer is free, full or being
+   written. */
+bool mtr_pool_is_starved(struct mtr_pool *pool);
 /* True if the bound keeps a thread that would hand FULL (or NULL) over from
    getting a buffer. */
 bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full);

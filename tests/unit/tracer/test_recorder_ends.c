@@ -205,6 +205,45 @@ static void asks_for_round(void) {
     _exit(41);
 }
 
+/* Threads that keep their buffers until all have got one, or none. */
+#define KEEPERS (LOG_THREADS - 1)
+static pthread_barrier_t all_called;
+
+static bool refuse_maps(const char *call) {
+    return strncmp(call, "mmap", 4) == 0;
+}
+
+static void *keep_buffer(void *arg) {
+    struct writer w;
+    writer_init(&w, (unsigned)(uintptr_t)arg);
+    for (int i = 0; i < 20; i++)
+        writer_call(&w);
+    pthread_barrier_wait(&all_called);
+    return NULL;
+}
+
+static void no_buffers(void) {
+    pthread_t id[KEEPERS];
+    struct writer w;
+    alarm(60);
+    /* The spool does not fit: each few buffers take a mapping. */
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){32u << 10, 32u << 10});
+    pthread_barrier_init(&all_called, NULL, KEEPERS);
+    mtr_init(&test_host, false);
+    writer_init(&w, KEEPERS);
+    writer_call(&w);
+    if (!mtr_flush())
+        abort();
+    tcm_testpoint_refuse = refuse_maps;
+    for (uintptr_t i = 0; i < KEEPERS; i++)
+        pthread_create(&id[i], NULL, keep_buffer, (void *)i);
+    for (int i = 0; i < KEEPERS; i++)
+        pthread_join(id[i], NULL);
+    shared->step = !mtr_is_recording();
+    mtr_exit();
+    _exit(41);
+}
+
 static void no_room_for_spool(void) {
     struct rlimit limit = {8u << 10, 8u << 10};
     struct writer w;
@@ -231,6 +270,18 @@ static void failures(void) {
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41 && shared->step == 3,
            "a thread that waits for a round learns that the recording failed");
     shared->step = 0;
+    test_end();
+
+    test_begin();
+    status = test_run(test_path("t"), no_buffers);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41 && shared->step == 1,
+           "no memory for buffers: the program goes on");
+    shared->step = 0;
+    test_read("t", 0, false, &f);
+    tap_ok(f.problem == NULL && f.events != 0,
+           "no memory for buffers: what threads with a buffer did is there");
+    tap_is_u64(f.end_reason, MTF_END_FORCED, "no memory for buffers: says why");
+    tap_ok(one_line(test_stderr()), "no memory for buffers: one line");
     test_end();
 
     test_begin();
