@@ -110,6 +110,15 @@ cp text want
 "$malloc_trace" dump --from 9000 <long >text 2>errors
 is "without seeking it is" "$?" 3
 check "and gives the same lines" cmp text want
+"$python" -c 'import sys
+whole = bytearray(sys.stdin.buffer.read())
+whole[40 + 72 + 5] ^= 0x40
+sys.stdout.buffer.write(whole)' <long >intact
+dump intact
+awk '$1 > 40' text >want
+dump --from 41 intact
+is "in the first block there is nothing to seek for" "$status" 0
+check "and all of it comes" cmp text want
 dump long
 is "damage is a line, and that a block is missing" "$(grep -c damage: text)" 2
 check "with its place" grep -q '^ *40  *- - damage: .* 272 bytes lost$' text

@@ -108,6 +108,13 @@ apart "" 'mount -t tmpfs none /proc && exec "$@"'
 unaffected "no /proc" $?
 whole "no /proc" "$trace"
 
+# The folder in which a program was started stays its own to leave.
+mkdir mounted
+timeout 60 unshare -Urm sh -c 'mount -t tmpfs none mounted && cd mounted && exec "$@"' sh \
+    env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$work/m.$suffix" \
+    sh -c 'cd / && umount "$1"' sh "$work/mounted" >out 2>err
+is "the first folder can be unmounted" "$? $(cat err)" "0 "
+
 # Read-only but for a folder.
 mkdir open
 trace=$work/open/d.$suffix

@@ -276,6 +276,7 @@ static size_t read_file_at(void *ctx, uint64_t offset, void *data, size_t n) {
 /* Opens NAME again at the block of --from, if it is a file with an index and
    the block is not its first. NULL: read on from the beginning. */
 static struct tool_input *open_at_block(struct proc_dump *w, const char *name) {
+    static uint8_t memory[MTF_PROC_INDEX_MEMORY];
     struct mtf_proc_index_entry e;
     struct tool_input *in = NULL;
     struct stat st;
@@ -283,8 +284,8 @@ static struct tool_input *open_at_block(struct proc_dump *w, const char *name) {
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        mtf_proc_index_find(read_file_at, &fd, (uint64_t)st.st_size,
-                            w->ops.memory, w->d->lines.from, &e) &&
+        mtf_proc_index_find(read_file_at, &fd, (uint64_t)st.st_size, memory,
+                            w->d->lines.from, &e) &&
         e.first_op != 0 && lseek(fd, (off_t)e.offset, SEEK_SET) >= 0)
         in = tool_input_from_fd(fd, name);
     if (in == NULL) {
