@@ -38,6 +38,9 @@
    it, a class an eighth. */
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)8 << 10)
+/* Up to this size a block gets no more room than OWN_PAGES_ROOMY: more would be
+   two pages of the heap, three times the size. */
+#define CLASS_ROOMY ((size_t)7 << 10)
 
 /* Ways to resize a block where it is. */
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
@@ -76,6 +79,8 @@ static size_t roomy_size(size_t old, size_t size) {
     size_t room = old < ROOM_IS_UNTOUCHED ? old / 2 : old;
     if (tcm_add_overflows(old, room, &roomy) || roomy > TCM_MAX_REQUEST)
         return size;
+    if (roomy > OWN_PAGES_ROOMY && size <= CLASS_ROOMY)
+        return OWN_PAGES_ROOMY;
     return roomy > TCM_MAX_SMALL ? step : roomy;
 }
 

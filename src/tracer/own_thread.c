@@ -55,8 +55,8 @@ void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
     if (tcm_libc.thread_count != NULL)
         tcm_sub_acq_rel(tcm_libc.thread_count, 1u);
     tcm_syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
-    /* A folder of its own, which keeps no file system of the program mounted. Names
-       of outputs are absolute. */
+    /* A folder of its own, which keeps no file system of the program mounted.
+       Names of outputs are absolute. */
     if (tcm_syscall(SYS_unshare, CLONE_FS) == 0)
         tcm_syscall(SYS_chdir, "/");
 }

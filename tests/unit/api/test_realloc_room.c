@@ -90,8 +90,24 @@ static void test_random_steps(void) {
     tap_is_u64(wrong, 0, "bytes are kept");
 }
 
+/* A program that counts what malloc_usable_size says, as Redis does against its
+   maxmemory, holds as much as with other allocators. */
+static void test_room_of_steps(void) {
+    size_t most = 0; /* in percent of the size */
+    char *p = NULL;
+    for (size_t size = 256; size < 60000; size += 50) {
+        p = TCM_EXPORT(realloc)(p, size);
+        size_t room = TCM_EXPORT(malloc_usable_size)(p) * 100 / size;
+        most = room > most ? room : most;
+    }
+    TCM_EXPORT(free)(p);
+    tap_ok(most <= 200, "a block that grows has at most twice its size: %zu %%",
+           most);
+}
+
 int main(void) {
     test_small_steps();
+    test_room_of_steps();
     test_random_steps();
     tcm_heap_verify();
     return tap_done();
