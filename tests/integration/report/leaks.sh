@@ -171,6 +171,8 @@ print(d["blocks"], d["bytes"])
 assert 8500 < d["blocks"] < 10500 and d["mode"] == "growing"
 assert abs(d["bytes"] - 16.5 * d["blocks"]) < 10'
 check "which is none at the end" leaks -- ./app grow
+fails_with "growth of one block" 4 leaks --growing --json larger.json -- ./app larger
+is "is of one function, by half of its bytes" "$(found larger.json)" "131072 1 append"
 fails_with "between marks" 4 leaks --growing --json m.json -- ./app marks grows
 is "to a block" "$(found m.json)" "16500 1000 remember"
 is "and told" "$(field m.json period)" "between marks"

@@ -7,6 +7,7 @@
  *     lines    leaks at two lines of a function: 3 blocks of 100 bytes, 2 of 20
  *     grow     keeps a list that grows, fills a cache, makes blocks that go,
  *              and frees all at its end
+ *     larger   keeps an array that doubles, and buffers that do not
  *     marks    as grow, with marks; the list grows between the first two only
  *     status   leaks, and ends with status 3
  *     signal   leaks, and dies of a signal
@@ -29,8 +30,13 @@ PLACE void collect(void);
 PLACE void remember(int i);
 PLACE void look_up(int i);
 PLACE void compute(void);
+PLACE void append(void);
+PLACE void fill(int i);
 
 static void *volatile sink;
+static long *array;
+static size_t used, room;
+static char *buffer;
 static void *remembered[100000];
 static char *cache[64];
 static int count;
@@ -79,6 +85,25 @@ PLACE void compute(void) {
     }
 }
 
+/* An array that doubles, of which the program keeps one block. */
+PLACE void append(void) {
+    if (used == room) {
+        room = room == 0 ? 16 : 2 * room;
+        array = realloc(array, room * sizeof(*array));
+    }
+    array[used++] = 1;
+}
+
+/* A buffer that reaches its size early, and one that is large for a moment. */
+PLACE void fill(int i) {
+    if (i < 3000)
+        buffer = realloc(buffer, (size_t)i * 64 + 64);
+    if (i % 1000 == 999) {
+        sink = malloc((size_t)i * 100);
+        free(sink);
+    }
+}
+
 static void mark(const char *text) {
     void *p = dlsym(RTLD_DEFAULT, "malloc_trace_mark");
     if (p != NULL)
@@ -118,6 +143,14 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "grow") == 0) {
         run(0, 20000, 1);
         free_all();
+    } else if (strcmp(what, "larger") == 0) {
+        for (int i = 0; i < 20000; i++) {
+            append();
+            fill(i);
+            compute();
+        }
+        free(array);
+        free(buffer);
     } else if (strcmp(what, "marks") == 0) {
         run(0, 1000, 1);
         mark("before");

@@ -11,6 +11,11 @@
 
 enum { QUARTERS = 4 };
 
+/* Growth of a group that has no more blocks than before: by this factor, and at
+   least by so many bytes. */
+#define LARGER_FACTOR 1.5
+#define LARGER_LEAST  16384.0
+
 /* Part of all allocations that counts: behind it a program may be ending. */
 #define END_PART 0.97
 
@@ -149,6 +154,32 @@ static struct leaks_group judge_group(const double *blocks, const double *bytes,
         .to = n - 1};
 }
 
+/* Judges a group whose blocks do not become more. */
+static struct leaks_group judge_bytes(const double *blocks, const double *bytes,
+                                      unsigned n) {
+    double low[QUARTERS];
+    unsigned from = 0;
+    while (from < n && bytes[from] == 0)
+        from++;
+    unsigned middle = from + (n - from) / 2;
+    if (n < from + 2 * QUARTERS ||
+        bytes[n - 1] < bytes[middle] + LARGER_LEAST ||
+        bytes[n - 1] < LARGER_FACTOR * bytes[middle])
+        return (struct leaks_group){0};
+    find_lows(bytes, from, n, low, QUARTERS);
+    for (unsigned k = 1; k < QUARTERS; k++)
+        if (low[k] < low[k - 1])
+            return (struct leaks_group){0};
+    if (low[QUARTERS - 1] < LARGER_FACTOR * low[1])
+        return (struct leaks_group){0};
+    return (struct leaks_group){.blocks = (uint64_t)fmax(blocks[n - 1], 1),
+                                .bytes =
+                                    (uint64_t)(bytes[n - 1] - bytes[middle]),
+                                .from = middle,
+                                .to = n - 1,
+                                .larger = true};
+}
+
 bool leaks_growth_find(const struct leaks_growth *g,
                        const struct report_tallies *t, const uint32_t *of_tally,
                        struct leaks_group *group, size_t count) {
@@ -163,8 +194,11 @@ bool leaks_growth_find(const struct leaks_growth *g,
             sum[of_tally[i]][0][c] += s->cell[i][c].blocks;
             sum[of_tally[i]][1][c] += (double)s->cell[i][c].bytes;
         }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         group[i] = judge_group(sum[i][0], sum[i][1], n, s == &g->marks);
+        if (group[i].blocks == 0)
+            group[i] = judge_bytes(sum[i][0], sum[i][1], n);
+    }
     free(sum);
     return true;
 }
@@ -177,7 +211,10 @@ struct leaks_group leaks_growth_of_tally(const struct leaks_growth *g, size_t i,
         return more;
     const struct leaks_cell *from = &s->cell[i][group->from];
     const struct leaks_cell *to = &s->cell[i][group->to];
-    if (to->blocks > from->blocks) {
+    if (group->larger && to->bytes > from->bytes) {
+        more.blocks = to->blocks;
+        more.bytes = (uint64_t)(to->bytes - from->bytes);
+    } else if (!group->larger && to->blocks > from->blocks) {
         more.blocks = to->blocks - from->blocks;
         more.bytes = (uint64_t)fmaxf(to->bytes - from->bytes, 0);
     }

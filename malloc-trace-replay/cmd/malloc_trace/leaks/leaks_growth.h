@@ -13,6 +13,12 @@
  * trace if it has two, else over the second half of the time since the group's
  * first block. A cache that was filled, or blocks that come and go, do not.
  *
+ * A container in one block, such as a vector, grows in bytes: by a factor each
+ * time, so that quarters may pass in between. Its group grows if the lowest
+ * bytes of the quarters never fall, over all of the time since its first block,
+ * and rise by half from the second quarter to the last, and from the middle to
+ * the end.
+ *
  * Invariants: 1 KiB for each tally that has live blocks at a sample, and again
  * if the trace has marks.
  * Threads: none shared.
@@ -47,6 +53,7 @@ struct leaks_growth {
 struct leaks_group {
     uint64_t blocks, bytes;
     unsigned from, to; /* columns between which it grew */
+    bool larger;       /* in bytes; blocks are those that may have grown */
 };
 
 /* Makes T sample into G while it reads one trace. */
