@@ -83,6 +83,7 @@ like "is told" "$err" 'app: exit status 3$'
 like "with its leaks" "$err" ' open_session '
 fails_with "one that is killed" 143 leaks -- ./app signal
 like "is told, too" "$err" 'app: .*signal 15'
+like "has what it used among its leaks" "$err" "lacks the program's beginning"
 fails_with "one that is not there" 127 leaks -- ./nothing
 fails_with "no command" 2 leaks --
 fails_with "a trace and a command" 2 leaks t -- ./app

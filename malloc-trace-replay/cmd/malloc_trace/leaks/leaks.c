@@ -504,6 +504,20 @@ static bool exceeds(const struct leaks *l, const struct run *r) {
            ((any || r->limits_blocks) && l->blocks > r->max_blocks);
 }
 
+/* Says why a row may be no leak. */
+static void print_doubts(const struct leaks *l, const struct run *r) {
+    if (l->count == 0)
+        return;
+    if (!l->growing && l->t.is_part)
+        fputs("the recording lacks the program's beginning or end: what it "
+              "still uses is\namong these; --growing tells what becomes more\n",
+              r->out);
+    if (l->t.drops)
+        fputs("events were dropped: a block whose free is among them looks "
+              "like a leak\n",
+              r->out);
+}
+
 /* Finds and prints the leaks. Returns an exit status. */
 static int report_leaks(struct run *r) {
     static struct leaks l;
@@ -519,6 +533,7 @@ static int report_leaks(struct run *r) {
         print_head(&l, r);
         print_rows(&l, r);
         print_suppressed(&l, r);
+        print_doubts(&l, r);
         report_print_bare(r->out, &l.rows);
     }
     int status = found ? TOOL_BUDGET : l.status;

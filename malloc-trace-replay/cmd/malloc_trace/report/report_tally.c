@@ -566,6 +566,20 @@ static const char *lacks_of(struct report_tallies *t,
     return NULL;
 }
 
+static bool account_is(const struct mtf_proc_block *b, unsigned field,
+                       uint64_t value) {
+    uint64_t v;
+    return mtf_proc_account(b, field, &v) && v == value;
+}
+
+static void see_ends(struct report_tallies *t, const struct mtf_proc_block *b) {
+    t->is_part |= account_is(b, MTF_PROC_ACCOUNT_CLEAN_END, 0) ||
+                  account_is(b, MTF_PROC_ACCOUNT_BEGINS_LATE, 1);
+    t->drops |=
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, &(uint64_t){0}) &&
+        !account_is(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, 0);
+}
+
 struct report_reader {
     struct report_tallies *t;
     const char *name;
@@ -592,6 +606,7 @@ enum report_step report_tally_step(struct report_reader *r) {
             break;
         case TOOL_OPS_CLOSING:
             r->lacks = lacks_of(t, item.block);
+            see_ends(t, item.block);
             break;
         case TOOL_OPS_BLOCK_END:
             if (item.problem != NULL)
