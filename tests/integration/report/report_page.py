@@ -114,7 +114,7 @@ def main(page_file, report_file, names):
     everything = "".join(page.texts["body"])
     largest = [r for r in report["rows"] if r["location"] != "(not known)"]
     largest = max(largest, key=lambda r: r["bytes"], default=None)
-    _, asks, name = everything.partition("Most memory is asked for by ")
+    _, asks, name = everything.partition("The place that asks for most memory is ")
     tap.ok(not asks or name.startswith(
         re.match("[ -~]*", largest["location"]).group()),
         "what asks for most memory is the largest row")

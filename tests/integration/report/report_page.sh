@@ -31,8 +31,8 @@ look odd "run;1 2</script><script>alert(\"1&2\")//'\"" "<!--" "app+0xfff"
 like "the one who turns text does not" odd.html 'te&#39;&quot;.*abc'
 is "not even in the table" "$(LC_ALL=C grep -c "<td.*$(printf '\342\200\256')" odd.html)" 0
 is "the code that asks for most memory comes first" \
-    "$(sed -n '/id="lead"/{n;s/ by .*//;p;}' odd.html)" \
-    "<p>Most memory is asked for"
+    "$(sed -n '/id="lead"/{n;s/ is .*//;p;}' odd.html)" \
+    "<p>The place that asks for most memory"
 for by in thread size module stack; do
     check "by $by" page odd --by=$by --live-at=peak
     look odd

@@ -26,7 +26,7 @@ static const char *const kept[] = {
     "^__libc_dl",
     "^dlopen",
     "^dlsym",
-    "^dlerror",
+    "^_*dlerror",
     "^call_init$",
     "^__tls_get_addr",
     "^pthread_create",

@@ -76,9 +76,18 @@ static const char *const wrapper_functions[] = {
     "ruby_xmalloc ruby_xmalloc2 ruby_xmalloc2_body ruby_xmalloc_body "
     "ruby_xrealloc ruby_xrealloc2 ruby_xrealloc2_body ruby_xrealloc_body",
     /* PHP */
-    "_ecalloc _emalloc _erealloc _erealloc2 _estrdup _estrndup _malloc_custom "
-    "_realloc_custom _safe_emalloc _safe_malloc __zend_calloc __zend_malloc "
-    "__zend_realloc",
+    "__zend_calloc __zend_malloc __zend_realloc __zend_strdup _ecalloc "
+    "_emalloc _emalloc_1024 _emalloc_112 _emalloc_128 _emalloc_1280 "
+    "_emalloc_1536 _emalloc_16 _emalloc_160 _emalloc_1792 _emalloc_192 "
+    "_emalloc_2048 _emalloc_224 _emalloc_24 _emalloc_256 _emalloc_2560 "
+    "_emalloc_3072 _emalloc_32 _emalloc_320 _emalloc_384 _emalloc_40 "
+    "_emalloc_448 _emalloc_48 _emalloc_512 _emalloc_56 _emalloc_64 "
+    "_emalloc_640 _emalloc_768 _emalloc_8 _emalloc_80 _emalloc_896 "
+    "_emalloc_96 _emalloc_huge _emalloc_large _erealloc _erealloc2 "
+    "_estrdup _estrndup _femalloc _ferealloc _ferealloc2 _malloc_custom "
+    "_realloc_custom _safe_emalloc _safe_erealloc _safe_femalloc "
+    "_safe_ferealloc _safe_malloc _safe_realloc _zend_mm_alloc "
+    "_zend_mm_realloc _zend_mm_realloc2 smart_str_erealloc",
     /* Mono */
     "monoeg_g_calloc monoeg_g_memdup monoeg_g_strdup monoeg_malloc "
     "monoeg_malloc0 monoeg_realloc monoeg_try_malloc",

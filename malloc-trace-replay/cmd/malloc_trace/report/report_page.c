@@ -483,7 +483,7 @@ static void put_largest(const struct report_page *h) {
     if (report_rows_tally_by(h->rows_by) != REPORT_TALLY_BY_SITE ||
         h->t->sited == 0 || most == NULL)
         return;
-    page_put(p, "<p>Most memory is asked for by ");
+    page_put(p, "<p>The place that asks for most memory is ");
     page_element(p, "b", most->location);
     page_putf(p, ": %s of %s, in %s calls",
               tool_text_bytes(&text[0], most->sum.bytes),
@@ -491,10 +491,9 @@ static void put_largest(const struct report_page *h) {
               tool_text_count(&text[2], most->sum.calls));
     if (peak != NULL) {
         if (peak == most) {
-            page_put(p, "; so is most of what is alive at the peak");
+            page_put(p, "; it holds most at the peak, too");
         } else {
-            page_put(p,
-                     ". Most of what is alive at the peak was asked for by ");
+            page_put(p, ". The place that holds most at the peak is ");
             page_element(p, "b", peak->location);
         }
         page_putf(p, ": %s of %s",
