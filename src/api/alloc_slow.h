@@ -31,7 +31,7 @@ TCM_COLD void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
 void *tcm_alloc_aligned(size_t size, size_t align, enum mtf_call call,
                         bool record_failure);
 /* tcm_alloc_aligned of SIZE bytes for a request of ASKED bytes, which is the
-   size that is recorded: pvalloc rounds up. */
+   recorded size: pvalloc allocates whole pages. */
 void *tcm_alloc_aligned_as(size_t size, size_t asked, size_t align,
                            enum mtf_call call);
 

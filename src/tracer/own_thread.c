@@ -7,6 +7,7 @@
 #include "base/linux/os_syscall.h"
 #include "base/linux/os_thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -27,6 +28,16 @@ void mtr_own_init(void) {
     mtr_config.host->enter_private();
     tcm_libc_find_by_loader();
     mtr_config.host->leave_private();
+}
+
+bool mtr_own_calls_program(void) {
+    Dl_info theirs, ours;
+    mtr_config.host->enter_private();
+    void *found = dlsym(RTLD_DEFAULT, "calloc");
+    mtr_config.host->leave_private();
+    return found != NULL && dladdr(found, &theirs) != 0 &&
+           dladdr((void *)&mtr_config, &ours) != 0 &&
+           theirs.dli_fbase != ours.dli_fbase;
 }
 
 bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,

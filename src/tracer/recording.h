@@ -79,6 +79,7 @@ struct mtr_config {
     bool wanted;                  /* recorded; with per_process children, too */
     int pattern_error;            /* errno of the pattern, 0: usable */
     bool per_process;             /* %p in the name */
+    bool makes_no_thread;         /* not from a call of malloc */
     bool compress;
     bool stats;
     bool drops;          /* TCMALLOC_TRACE_OVERFLOW=drop */

@@ -162,6 +162,10 @@ static bool is_usable(struct memory_request *o) {
                                "-a");
         return false;
     }
+    if (1u << o->moment == MEMORY_ASKED && o->ats.count == 0) {
+        (void)tool_usage_error("--moment=at needs --at=TIME");
+        return false;
+    }
     o->files.needs_sites = true;
     return take_times(o);
 }

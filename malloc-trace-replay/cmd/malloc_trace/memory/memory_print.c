@@ -75,30 +75,45 @@ bool memory_print_sentence(struct memory_run *r,
 /* --- Tables --------------------------------------------------------------- */
 
 /* Moments that a table has columns for, and their width. */
-enum { COLUMNS = 5, WIDTH = 15 };
+enum { COLUMNS = 5, WIDTH = 16 };
 
 struct table {
     const struct memory_moment *at[COLUMNS];
     size_t count;
 };
 
-/* Chooses the peak, the most waste and the end, and those asked for while there
-   is room. */
-static void choose_columns(const struct memory_run *r, struct table *t) {
-    const unsigned named = MEMORY_PEAK | MEMORY_WASTE | MEMORY_END;
-    size_t others = 0;
+/* Place of M in the choice of columns: those in all tables, the one that is
+   explained, those asked for, marks. */
+static unsigned rank_of(const struct memory_moment *m,
+                        const struct memory_moment *explained) {
+    if ((m->roles & (MEMORY_PEAK | MEMORY_WASTE | MEMORY_END)) != 0)
+        return 0;
+    return m == explained ? 1 : (m->roles & MEMORY_ASKED) != 0 ? 2 : 3;
+}
+
+/* Chooses columns while there is room, in the order of the moments. */
+static void choose_columns(const struct memory_report *m,
+                           const struct memory_run *r, struct table *t) {
+    const struct memory_moment *explained = memory_print_moment(m, r);
+    unsigned last = 0; /* rank that is taken while there is room */
+    size_t room = COLUMNS;
     t->count = 0;
-    for (size_t i = 0; i < r->moments; i++)
-        others += (r->moment[i].roles & named) == 0;
-    size_t room =
-        r->moments - others < COLUMNS ? COLUMNS - (r->moments - others) : 0;
-    for (size_t i = 0; i < r->moments && t->count < COLUMNS; i++) {
-        bool is_named = (r->moment[i].roles & named) != 0;
-        if (!is_named && room == 0)
+    for (; last <= 3; last++) {
+        size_t count = 0;
+        for (size_t i = 0; i < r->moments; i++)
+            count += rank_of(&r->moment[i], explained) == last;
+        if (count > room)
+            break;
+        room -= count;
+    }
+    for (size_t i = 0; i < r->moments; i++) {
+        unsigned rank = rank_of(&r->moment[i], explained);
+        if (rank > last || (rank == last && room == 0))
             continue;
-        room -= !is_named;
+        room -= rank == last;
         t->at[t->count++] = &r->moment[i];
     }
+    TCM_ASSERT(t->count <= COLUMNS);
 }
 
 /* Prints the member AT of each moment, with its share of the member OF; 0: of
@@ -127,7 +142,7 @@ static void print_parts(const struct memory_report *m,
     struct table t;
     struct tool_text a;
     bool knows_huge = true, any_huge = false;
-    choose_columns(r, &t);
+    choose_columns(m, r, &t);
     fprintf(out, "  %-22s", "");
     for (size_t i = 0; i < t.count; i++)
         fprintf(out, "  %*.*s", WIDTH, WIDTH, t.at[i]->label);
@@ -161,6 +176,9 @@ static void print_parts(const struct memory_report *m,
         fprintf(out, "  %*s      ", WIDTH - 6,
                 tool_text_count(&a, t.at[i]->live_blocks));
     fputc('\n', out);
+    if (r->moments > t.count)
+        fprintf(out, "  %zu more moments: --to=csv and --json have all\n",
+                r->moments - t.count);
 }
 
 static void print_rows(const struct memory_rows *rows, const char *name,
@@ -241,6 +259,8 @@ static void print_run(const struct memory_report *m, const struct memory_run *r,
     const struct memory_moment *at = memory_print_moment(m, r);
     fprintf(out, "%s, %s: %s\n", r->name, tool_text_shown(at->label),
             r->sentence);
+    if (memory_run_moment(r, m->moment_role) == NULL)
+        fprintf(out, "  the trace has no such moment as --moment asks for\n");
     print_parts(m, r, out);
     if (m->has_times)
         print_empty(at, out);
