@@ -55,6 +55,67 @@ for lib in ./rough.so ./kind.so; do
     is "not recording, $lib: status" $? 7
 done
 
+# A malloc family with a lock of its own, from which the loader takes the memory
+# of threads.
+cat >locked.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define LOCKED(name, ...)                                                      \
+    static void *(*next)();                                                    \
+    pthread_mutex_lock(&lock);                                                 \
+    if (next == NULL)                                                          \
+        next = (void *(*)())dlsym(RTLD_NEXT, name);                            \
+    void *result = next(__VA_ARGS__);                                          \
+    pthread_mutex_unlock(&lock);                                               \
+    return result
+void *malloc(size_t n) { LOCKED("malloc", n); }
+void *calloc(size_t n, size_t size) { LOCKED("calloc", n, size); }
+void *realloc(void *p, size_t n) { LOCKED("realloc", p, n); }
+void free(void *p) {
+    static void (*next)(void *);
+    pthread_mutex_lock(&lock);
+    if (next == NULL)
+        next = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+    next(p);
+    pthread_mutex_unlock(&lock);
+}
+END
+cat >loop.c <<'END'
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void loop(void) {
+    for (int i = 0; i < 100000; i++)
+        free(malloc(5000));
+}
+int main(void) {
+    int status;
+    loop();
+    if (fork() == 0) {
+        loop();
+        exit(3);
+    }
+    wait(&status);
+    return WEXITSTATUS(status);
+}
+END
+if $CC -shared -fPIC -O1 -fno-builtin -o locked.so locked.c -ldl -pthread 2>err &&
+    $CC -O1 -fno-builtin -o loop loop.c 2>err; then
+    rm -f p.*
+    timeout -s KILL 60 env TCMALLOC_TRACE_OUTPUT="p.%p.$suffix" \
+        LD_PRELOAD="./locked.so:$tracing" ./loop >out.txt 2>err.txt
+    is "a malloc with a lock: status" "$? $(cat err.txt)" "3 "
+    is "a malloc with a lock: files" "$(find . -name "p.*.$suffix" | wc -l)" 2
+    for file in p.*; do
+        check_trace "a malloc with a lock" "$file" 200000
+    done
+else
+    skip "a malloc with a lock" "no compiler here"
+fi
+
 # Such libraries as are in use, where they are installed.
 for lib in libuid_wrapper.so faketime/libfaketime.so.1; do
     found=$(find /usr/lib /usr/lib64 -path "*/$lib" 2>/dev/null | head -n 1)
