@@ -183,9 +183,9 @@ static size_t add_gate_options(struct request *o, struct tool_opt *opts,
     const struct tool_opt rows[] = {
         {.name = "save-baseline",
          .value = "FILE",
-         .help = "write counts that no machine or load changes: calls by size, "
-                 "peak of live bytes, the allocator's slow paths; nothing is "
-                 "compared then",
+         .help = "write counts that hardly change with machine and load: calls "
+                 "by size, peak of live bytes, the allocator's slow paths; "
+                 "nothing is compared then",
          .text = &o->save},
         {.name = "against",
          .value = "FILE",

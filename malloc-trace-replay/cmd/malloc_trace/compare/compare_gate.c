@@ -48,6 +48,7 @@ struct counts {
     const char *prefix;          /* of names, for the trace that is counted */
     bool has_clock;              /* replay has a recorded clock */
     bool has_sites;              /* the last trace has call sites */
+    bool has_threads;            /* and calls of several threads */
     /* the trace that was saved: "" if it is not known or has no sites */
     char saved_trace[PATH_MAX];
     double saved_bytes; /* its size */
@@ -216,6 +217,7 @@ static bool count_trace(struct counts *all, struct comparison *c,
     TCM_ASSERT(!good || sized <= info_event_count(&f));
     TCM_ASSERT(!good || f.live.bytes <= f.live.peak_bytes);
     t->has_times = info_has_times(&f);
+    all->has_threads = raw_threads_with_events(&f.threads) > 1;
     all->has_sites =
         f.have_header && (f.header.fixed.settings & MTF_SETTING_SITES) != 0;
     info_free(&f);
@@ -226,8 +228,10 @@ static bool count_trace(struct counts *all, struct comparison *c,
 
 static bool take_counter(void *ctx, const char *name, double value) {
     struct counts *all = ctx;
-    /* the amount of memory given back depends on elapsed time */
-    if (strstr(name, "returned") != NULL || strstr(name, "released") != NULL)
+    /* the order of calls of several threads differs from run to run; the amount
+       of memory given back depends on elapsed time */
+    if (all->has_threads || strstr(name, "returned") != NULL ||
+        strstr(name, "released") != NULL)
         return true;
     return add_count(all, value, "allocator.%.60s", name);
 }
@@ -657,23 +661,47 @@ static bool can_compare_traces(const struct counts *all, const char *trace) {
            (now.st_dev != before.st_dev || now.st_ino != before.st_ino);
 }
 
-/* Prints the functions whose memory changed most, as `malloc-trace report`
-   does. false: it failed. */
-static bool print_functions(const char *before, const char *now, FILE *out) {
+/* Chooses the order of functions: that of the figure of the trace that grew by
+   the largest factor. */
+static const char *order_of(const struct counts *all) {
+    static const struct {
+        const char *count, *option;
+    } order[] = {{"requested_bytes", "--sort=bytes"},
+                 {"calls", "--sort=calls"},
+                 {"peak_live_bytes", "--sort=peak"}};
+    const char *found = order[0].option;
+    double most = 1;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(order); k++) {
+            const struct count *c = &all->list[i];
+            if (strcmp(c->name, order[k].count) == 0 && c->has_before &&
+                c->before > 0 && c->now / c->before > most) {
+                most = c->now / c->before;
+                found = order[k].option;
+            }
+        }
+    return found;
+}
+
+/* Prints the functions that changed most in the figure of ORDER, as
+   `malloc-trace report` does. false: it failed. */
+static bool print_functions(const char *before, const char *now,
+                            const char *order, FILE *out) {
     char program[PATH_MAX];
     struct tool_child_end end;
     if (!tool_own_program("malloc-trace", program))
         return false;
-    const char *argv[] = {program,      "report", "--by=function", "--top=5",
-                          "--stacks=0", "--diff", before,          "--",
-                          now,          NULL};
+    const char *argv[] = {program,   "report",     "--by=function",
+                          "--top=5", "--stacks=0", order,
+                          "--diff",  before,       "--",
+                          now,       NULL};
     const struct tool_child_spec what = {.argv = (char *const *)(uintptr_t)argv,
                                          .in = TOOL_CHILD_NULL,
                                          .out = fileno(out),
-                                         .err = TOOL_CHILD_NULL,
+                                         .err = STDERR_FILENO,
                                          .signals = TOOL_CHILD_STOPS};
-    fprintf(out, "functions, those that changed most since %s first:\n",
-            tool_text_shown(before));
+    fprintf(out, "functions, those that changed most in %s since %s first:\n",
+            strchr(order, '=') + 1, tool_text_shown(before));
     fflush(out);
     return tool_child_run(&what, 0, &end) && end.error == 0 &&
            WIFEXITED(end.status) &&
@@ -685,7 +713,7 @@ static bool print_functions(const char *before, const char *now, FILE *out) {
 static void tell_functions(const struct counts *all,
                            const struct compare_gate *g, FILE *out) {
     if (can_compare_traces(all, g->trace) &&
-        print_functions(all->saved_trace, g->trace, out))
+        print_functions(all->saved_trace, g->trace, order_of(all), out))
         return;
     fputs("which functions grew: record both versions with malloc-trace record "
           "--sites, then malloc-trace report --by=function --diff OLD NEW\n",
