@@ -32,8 +32,8 @@ struct tcm_transfer {
     uint64_t hits; /* requests served without the central list */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 
-/* Writes up to COUNT objects of CLASS, at most four batches, to OUT in the order
-   of a bin, which uses the last one first. Returns how many; 0: out of
+/* Writes up to COUNT objects of CLASS, at most four batches, to OUT in the
+   order of a bin, which uses the last one first. Returns how many; 0: out of
    memory. */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */

@@ -55,8 +55,8 @@ static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
 
 /* True if this call may create threads. Creating one calls the program's calloc
    if it has its own, perhaps under a lock that this call's callers hold. The
-   child of a vfork may create none: its threads end with it. (A confined process is not asked for its id, because it
-   gets no thread anyway.) */
+   child of a vfork may create none: its threads end with it. (A confined
+   process is not asked for its id, because it gets no thread anyway.) */
 static bool may_make_thread(const struct mtr_recorder *rec) {
     return mtr_freeing == 0 && !mtr_config.makes_no_thread &&
            (mtr_process_is_confined() || tcm_os_pid() == rec->pid);

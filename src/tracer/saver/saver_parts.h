@@ -155,7 +155,8 @@ void mtr_saver_answer(struct mtr_recorder *rec);
 /* Ends the recording for REASON, with a whole trace. false: the output
    failed. */
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
-/* The same if the system has no memory for buffers for which threads wait. */
+/* Ends the recording because the system has no memory for buffers for which
+   threads wait. false: the output failed. */
 bool mtr_saver_stop_starved(struct mtr_saver *s);
 /* True if the output has reached its limit. */
 bool mtr_saver_at_limit(struct mtr_saver *s);
