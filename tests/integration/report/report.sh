@@ -130,6 +130,8 @@ fails_with "of profiles" 2 report --diff before --to=pprof -o x after
 report -q --live-at peak --to=json -o r.json before
 is "at the peak" "$(sums r.json live_bytes)" "$(sums r.json peak_bytes)"
 fails_with "behind the end" 1 report --live-at 1h before
+fails_with "a tree by age, which has no sums" 2 report --tree --sort=age before
+fails_with "nor has a flame graph" 2 report --to=folded --sort=age before
 fails_with "a mark that is not there" 1 report --live-at nothing before
 
 # Programs that are not as they were.

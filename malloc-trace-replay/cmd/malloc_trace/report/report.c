@@ -354,6 +354,9 @@ static int check_options(struct report *r) {
         return tool_usage_error("--by=%s excludes --tree", by_names[r->by]);
     if (r->tree && (r->columns || r->out[TO_CSV] != NULL))
         return tool_usage_error("--tree is for the text and --to=json");
+    if (r->sort == REPORT_SORT_AGE && (r->tree || r->out[TO_FOLDED] != NULL))
+        return tool_usage_error("--sort=age has no sums for %s",
+                                r->tree ? "--tree" : "--to=folded");
     if (r->diff != NULL && r->filter.leaks)
         return tool_usage_error("--diff and --leaks exclude each other");
     if (r->diff != NULL && r->out[TO_HTML] != NULL)

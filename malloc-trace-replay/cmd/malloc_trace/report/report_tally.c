@@ -447,6 +447,13 @@ static void keep_moment(struct report_tallies *t) {
     keep(&t->all);
 }
 
+/* Takes the chosen time, if it is not after NS. */
+static void see_time(struct report_tallies *t, uint64_t ns) {
+    if (t->options.moment == REPORT_AT_TIME && !t->moment_found &&
+        ns >= t->start_ns && ns - t->start_ns >= t->options.moment_ns)
+        keep_moment(t);
+}
+
 /* --- Records -------------------------------------------------------------- */
 
 static void take_record(struct report_tallies *t,
@@ -463,9 +470,7 @@ static void take_record(struct report_tallies *t,
         if (t->options.history != NULL && op->size > t->start_ns)
             history_until(t->options.history, t, op->size - t->start_ns);
         t->time_ns = op->size;
-        if (t->options.moment == REPORT_AT_TIME && !t->moment_found &&
-            t->time_ns - t->start_ns >= t->options.moment_ns)
-            keep_moment(t);
+        see_time(t, t->time_ns);
         break;
     case MTF_OP_SITE:
         t->site =
@@ -572,7 +577,11 @@ static bool account_is(const struct mtf_proc_block *b, unsigned field,
     return mtf_proc_account(b, field, &v) && v == value;
 }
 
+/* Sees what the closing block B says of the recording's beginning and end. */
 static void see_ends(struct report_tallies *t, const struct mtf_proc_block *b) {
+    uint64_t end_ns;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &end_ns))
+        see_time(t, end_ns);
     t->is_part |= account_is(b, MTF_PROC_ACCOUNT_CLEAN_END, 0) ||
                   account_is(b, MTF_PROC_ACCOUNT_BEGINS_LATE, 1);
     t->drops |=
