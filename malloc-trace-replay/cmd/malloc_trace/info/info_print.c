@@ -80,7 +80,7 @@ static bool is_part(const struct info_file *f) {
     return proc_account(f, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &n);
 }
 
-/* N in thousandths of ALL. */
+/* N in whole thousandths of ALL: only all of it is 100 %. */
 static uint64_t per_mille(uint64_t n, uint64_t all) {
     return all == 0 ? 0 : (uint64_t)((unsigned __int128)n * 1000 / all);
 }
@@ -218,8 +218,9 @@ static void put_busy(struct line *l, const char *before,
         (void)snprintf(id, sizeof(id), "thread %" PRIu32, t->id);
     if (t->name[0] != '\0')
         (void)snprintf(name, sizeof(name), " (%s)", t->name);
-    put_part(l, before, "%s%s: %" PRIu64 " %%", id, name,
-             per_mille(t->events, all) / 10);
+    struct tool_text share;
+    put_part(l, before, "%s%s: %s", id, name,
+             tool_text_percent(&share, t->events, all));
 }
 
 static void print_busiest(const struct info_file *f) {
