@@ -168,8 +168,19 @@ static bool choose_mode(struct leaks *l, const struct leaks_options *o) {
 
 /* --- Growth --------------------------------------------------------------- */
 
+/* True if no row has the blocks of the tally at index I. */
+static bool is_left_out(struct leaks *l, const struct leaks_options *o,
+                        struct report_labels *labels, size_t i) {
+    uint32_t site = (uint32_t)l->t.tally[i].key;
+    struct report_suppression *by = NULL;
+    return report_labels_suppressed(labels, &o->in->suppressions, site) !=
+               NULL ||
+           (!o->all && report_labels_kept(labels, &l->kept, site, &by));
+}
+
 /* Replaces live blocks of each tally by what they grew by, if the function that
-   it is of grows. False: out of memory. */
+   it is of grows; tallies that no row has are a group of their own. False: out
+   of memory. */
 static bool set_growth(struct leaks *l, const struct leaks_options *o) {
     struct report_tallies *t = &l->t;
     struct report_texts functions = {0};
@@ -183,10 +194,13 @@ static bool set_growth(struct leaks *l, const struct leaks_options *o) {
         of_tally[i] = report_labels_site(&labels, (uint32_t)t->tally[i].key);
         good = of_tally[i] != REPORT_TEXTS_NONE;
     }
+    for (size_t i = 0; i < t->count && good; i++)
+        if (is_left_out(l, o, &labels, i))
+            of_tally[i] = (uint32_t)functions.count;
     if (good) {
         group = calloc(functions.count + 1, sizeof(*group));
         good = group != NULL && leaks_growth_find(&l->growth, t, of_tally,
-                                                  group, functions.count);
+                                                  group, functions.count + 1);
     }
     for (size_t i = 0; i < t->count && good; i++) {
         struct leaks_group more =
@@ -279,8 +293,7 @@ static bool make_rows(struct leaks *l, const struct leaks_options *o) {
                                          .suppressed = &o->in->suppressions,
                                          .kept = o->all ? NULL : &l->kept,
                                          .skip = &o->in->skip};
-    if (!add_kept(&l->kept) ||
-        !report_rows_add(&l->rows, &l->t, l->names, REPORT_BY_FUNCTION, &filter,
+    if (!report_rows_add(&l->rows, &l->t, l->names, REPORT_BY_FUNCTION, &filter,
                          false))
         return false;
     report_rows_sort(&l->rows, REPORT_SORT_LIVE);
@@ -331,8 +344,8 @@ bool leaks_find(struct leaks *l, const struct leaks_options *o) {
     if (!choose_mode(l, o))
         return false;
     l->names = symbol_names_new(&l->t.sites, o->in->modules);
-    if (l->names == NULL || (l->growing && !set_growth(l, o)) ||
-        !make_rows(l, o))
+    if (l->names == NULL || !add_kept(&l->kept) ||
+        (l->growing && !set_growth(l, o)) || !make_rows(l, o))
         return fail(l, "out of memory");
     add_up(l);
     return true;
