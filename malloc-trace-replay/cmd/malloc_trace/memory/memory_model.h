@@ -86,7 +86,7 @@ struct memory_moment {
     uint64_t live_blocks, live_bytes, pinning_blocks, huge_bytes,
         huge_requested_bytes;
     bool huge_known;
-    struct {
+    struct { /* time since the last known block; a page may be empty for less */
         uint64_t lower_ns, bytes;
     } empty_for[MEMORY_AGE_CLASSES];
     size_t empty_fors;

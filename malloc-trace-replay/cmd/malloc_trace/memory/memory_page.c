@@ -413,8 +413,9 @@ static void put_empty_for(struct page_writer *p,
         return;
     for (size_t i = 0; i < m->empty_fors; i++)
         most = tcm_max_u64(most, m->empty_for[i].bytes);
-    page_put(p, "<section class=\"card\">\n<h2>Empty pages, by the time that "
-                "they are empty</h2>\n<table class=\"shares\">\n<tbody>\n");
+    page_put(
+        p, "<section class=\"card\">\n<h2>Empty pages, by the time since "
+           "their last known block</h2>\n<table class=\"shares\">\n<tbody>\n");
     for (size_t i = 0; i < m->empty_fors; i++) {
         char name[48] = "less than 1 ms";
         if (m->empty_for[i].lower_ns != 0)

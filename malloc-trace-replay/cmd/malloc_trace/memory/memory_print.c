@@ -198,17 +198,18 @@ static void print_rows(const struct memory_rows *rows, const char *name,
                 tool_text_count(&t[0], rows->count - top), rows->count);
 }
 
-/* Pages without blocks, by how long. */
+/* Pages without blocks, by the time at which one was last known: it was made
+   then, or a look found it. */
 static void print_empty(const struct memory_moment *m, FILE *out) {
     struct tool_text a, b;
-    const char *between = "  empty pages:";
+    const char *between = "  empty pages, by their last known block:";
     for (size_t i = m->empty_fors; i-- != 0;) {
         uint64_t least = m->empty_for[i].lower_ns;
         if (least == 0)
-            fprintf(out, "%s %s for less than 1 ms", between,
+            fprintf(out, "%s %s less than 1 ms ago", between,
                     tool_text_bytes(&a, m->empty_for[i].bytes));
         else
-            fprintf(out, "%s %s for %s and more", between,
+            fprintf(out, "%s %s %s ago and more", between,
                     tool_text_bytes(&a, m->empty_for[i].bytes),
                     tool_text_ns(&b, least));
         between = ",";
