@@ -32,8 +32,9 @@
 /* Looks up the C library's functions; once, before threads are created and
    while the loader's locks are free. */
 void mtr_own_init(void);
-/* True if a thread is created with memory of a calloc that is not this
-   library's: the loader takes the first one in the order of symbols. */
+/* True if a thread is created with memory of a calloc that is neither this
+   library's nor the C library's: the loader takes the first one in the order of
+   symbols. */
 bool mtr_own_calls_program(void);
 /*
  * Creates a thread with all signals blocked. BODY calls mtr_own_begin first and
