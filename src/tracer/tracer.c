@@ -62,13 +62,9 @@ static void set_up(const struct mtr_host *host, bool by_call) {
         bool ok = mtr_start_armed(rec);
         own_later(ok ? rec->name_number : 0);
     } else {
-        bool calls_program = mtr_own_calls_program();
-        /* Now no lock of the program's malloc is held. */
-        bool makes_saver = calls_program && !by_call;
-        if ((mtr_early_has_events() || makes_saver) && mtr_start_armed(rec) &&
-            makes_saver)
-            (void)mtr_saver_ensure(rec);
-        mtr_config.makes_no_thread = calls_program;
+        mtr_config.makes_no_thread = mtr_own_calls_program();
+        if (mtr_early_has_events())
+            (void)mtr_start_armed(rec);
     }
     /* A thread that sees the new control words sees the recording behind
        them. */
