@@ -246,6 +246,9 @@ fi
 fails_with "no trace" 2 memory
 fails_with "two traces" 2 memory pin.lz4 threads.lz4
 fails_with "a wrong time" 2 memory --at soon pin.lz4
+fails_with "a moment without its time" 2 memory --moment=at pin.lz4
+check "a moment that was asked for" memory -a glibc --at 1us --moment=at pin.lz4
+like "has a column" "$out" "^  +.* at 1us"
 fails_with "-o without --to" 2 memory -o x pin.lz4
 fails_with "folded stacks of two" 2 memory --to folded pin.lz4
 fails_with "an output that is the trace" 2 memory --json pin.lz4 pin.lz4
