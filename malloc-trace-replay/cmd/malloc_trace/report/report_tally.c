@@ -554,6 +554,13 @@ static void see_problem(struct report_tallies *t, const char *name,
 
 /* --- The whole trace ------------------------------------------------------ */
 
+/* Value of FIELD in the closing block B, or OTHERWISE if it has none. */
+static uint64_t account_of(const struct mtf_proc_block *b, unsigned field,
+                           uint64_t otherwise) {
+    uint64_t v;
+    return mtf_proc_account(b, field, &v) ? v : otherwise;
+}
+
 /* Text of what the trace lacks, apart from the end of one that is still
    growing. */
 static const char *lacks_of(struct report_tallies *t,
@@ -561,20 +568,13 @@ static const char *lacks_of(struct report_tallies *t,
     static const unsigned losses[] = {MTF_PROC_ACCOUNT_DROPPED_EVENTS,
                                       MTF_PROC_ACCOUNT_DAMAGED_PLACES,
                                       MTF_PROC_ACCOUNT_LOST_STREAM_BYTES};
-    uint64_t v;
-    if (!mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) || v == 0)
+    if (account_of(b, MTF_PROC_ACCOUNT_GROWING, 0) == 0)
         return tool_check_lacks(b);
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(losses); i++)
-        if (mtf_proc_account(b, losses[i], &v) && v != 0)
+        if (account_of(b, losses[i], 0) != 0)
             return tool_check_lacks(b);
     t->growing = true;
     return NULL;
-}
-
-static bool account_is(const struct mtf_proc_block *b, unsigned field,
-                       uint64_t value) {
-    uint64_t v;
-    return mtf_proc_account(b, field, &v) && v == value;
 }
 
 /* Sees what the closing block B says of the recording's beginning and end. */
@@ -582,11 +582,9 @@ static void see_ends(struct report_tallies *t, const struct mtf_proc_block *b) {
     uint64_t end_ns;
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &end_ns))
         see_time(t, end_ns);
-    t->is_part |= account_is(b, MTF_PROC_ACCOUNT_CLEAN_END, 0) ||
-                  account_is(b, MTF_PROC_ACCOUNT_BEGINS_LATE, 1);
-    t->drops |=
-        mtf_proc_account(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, &(uint64_t){0}) &&
-        !account_is(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, 0);
+    t->is_part |= account_of(b, MTF_PROC_ACCOUNT_CLEAN_END, 1) == 0 ||
+                  account_of(b, MTF_PROC_ACCOUNT_BEGINS_LATE, 0) != 0;
+    t->drops |= account_of(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, 0) != 0;
 }
 
 struct report_reader {
