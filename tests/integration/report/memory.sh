@@ -114,8 +114,49 @@ int main(void) {
     return kept[7] == NULL;
 }
 END
+# A burst leaves a block of pass in each hundred for a moment; then, after a
+# smaller one, those of stay remain for most of the time.
+cat >burst.c <<'END'
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+enum { PINS = 2000, EACH = 100 };
+static char *pin[PINS], *other[PINS * EACH];
+__attribute__((noinline)) static char *make(void) {
+    return memset(malloc(200), 1, 200);
+}
+__attribute__((noinline)) static char *pass(void) {
+    char *p = malloc(100);
+    *p = 1;
+    return p;
+}
+__attribute__((noinline)) static char *stay(void) {
+    char *p = malloc(100);
+    *p = 2;
+    return p;
+}
+static void burst(int pins, char *(*pin_of)(void)) {
+    for (int i = 0; i < pins; i++) {
+        for (int k = 0; k < EACH; k++)
+            other[i * EACH + k] = make();
+        pin[i] = pin_of();
+    }
+    for (int i = 0; i < pins * EACH; i++)
+        free(other[i]);
+}
+int main(void) {
+    burst(PINS, pass);
+    for (int i = 0; i < PINS; i++)
+        free(pin[i]);
+    malloc_trim(0);
+    burst(PINS / 4, stay);
+    return nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+}
+END
 # shellcheck disable=SC2086
-$CC -g -O1 -fno-builtin -o pin pin.c 2>"$err" ||
+$CC -g -O1 -fno-builtin -o burst burst.c 2>"$err" &&
+    $CC -g -O1 -fno-builtin -o pin pin.c 2>"$err" ||
     skip_all "no compiler for a program"
 # shellcheck disable=SC2086
 $CC -O1 -fno-builtin -pthread -o threads threads.c 2>"$err" &&
@@ -180,6 +221,14 @@ like "has the stack of keep" f "main;keep [0-9]+$"
 check "as CSV" memory -a glibc --moment mark --to csv pin.lz4
 like "with a head" "$out" "^allocator,moment,operation,recorded_ns,site,blocks,"
 like "and the row" "$out" '^"glibc","(.*, )?all freed.*keep.*",15[0-9]+,48'
+
+# --- What lasts -----------------------------------------------------------------
+
+TCMALLOC_TRACE_SITES=stack record burst.lz4 ./burst || exit 99
+check "a burst" memory -q -a glibc --json j burst.lz4
+is "the most waste is what lasts" "$(get '[
+    x in m["waste"]["pinners"]["site"][0]["label"] for x in ("stay", "pass")]')" \
+    "[True, False]"
 
 # --- Ways of asking the kernel --------------------------------------------------
 

@@ -98,9 +98,9 @@ struct memory_moment {
 
 /* A point of the curves. */
 struct memory_point {
-    uint64_t operation, recorded_ns, rss_bytes, requested_bytes, rounding_bytes,
-        free_bytes, empty_bytes, never_bytes, live_blocks, huge_bytes,
-        given_back_bytes, came_again_bytes;
+    uint64_t operation, recorded_ns, until_ns, rss_bytes, requested_bytes,
+        rounding_bytes, free_bytes, empty_bytes, never_bytes, live_blocks,
+        huge_bytes, given_back_bytes, came_again_bytes;
 };
 
 /* Members of struct memory_moment and struct memory_point that are whole

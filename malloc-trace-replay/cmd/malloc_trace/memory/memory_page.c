@@ -151,11 +151,12 @@ static void put_key(struct page_writer *p) {
 static bool put_bands(struct page_writer *p, const struct memory_report *r,
                       const struct memory_run *run, const struct plot_axis *x,
                       const struct plot_axis *y) {
-    struct plot_point *low = calloc(2 * run->points + 1, sizeof(*low));
+    size_t n = 0;
+    struct plot_point *low = calloc(4 * run->points + 1, sizeof(*low));
     if (low == NULL)
         return false;
-    struct plot_point *high = low + run->points;
-    for (int i = 0; i < PARTS; i++) {
+    struct plot_point *high = low + 2 * run->points;
+    for (int i = 0; i < PARTS; i++, n = 0) {
         char class_name[40];
         for (size_t k = 0; k < run->points; k++) {
             const struct memory_point *at = &run->point[k];
@@ -163,15 +164,19 @@ static bool put_bands(struct page_writer *p, const struct memory_report *r,
             uint64_t below = 0;
             for (int j = 0; j < i; j++)
                 below += parts.bytes[j];
-            double where =
-                plot_axis_at(x, at_of(r, at->operation, at->recorded_ns));
-            low[k] = (struct plot_point){where, plot_axis_at(y, (double)below)};
-            high[k] = (struct plot_point){
-                where, plot_axis_at(y, (double)(below + parts.bytes[i]))};
+            double bottom = plot_axis_at(y, (double)below);
+            double top = plot_axis_at(y, (double)(below + parts.bytes[i]));
+            const uint64_t times[] = {at->recorded_ns, at->until_ns};
+            for (size_t t = 0; t < 2 && (t == 0 || times[1] > times[0]); t++) {
+                double where =
+                    plot_axis_at(x, at_of(r, at->operation, times[t]));
+                low[n] = (struct plot_point){where, bottom};
+                high[n++] = (struct plot_point){where, top};
+            }
         }
         snprintf(class_name, sizeof(class_name), "band w w%d k%u", i,
                  part_info[i].colour);
-        plot_band(p, low, high, run->points, class_name);
+        plot_band(p, low, high, n, class_name);
     }
     free(low);
     return true;

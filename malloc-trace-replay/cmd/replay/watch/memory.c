@@ -6,8 +6,9 @@
  * a moment, the live blocks are sorted by address and compared with the pages
  * that are resident (memory_account.h): in full at the operations of
  * --memory-at and at the end, with the blocks that hold free bytes, and a map;
- * in sums only for the curve. Sums take at most a twentieth of the time, full
- * accounts have no limit; neither is in the measured time.
+ * in sums only for the curve. Sums take at most a twentieth of the time, in a
+ * pause of that pause; full accounts have no limit; neither is in the measured
+ * time.
  *
  * On one thread, a block is noted at the end of its batch, unless its slot was
  * taken again before; on several threads, at moments. A page whose blocks were
@@ -25,6 +26,7 @@
 #include "cmd/replay/replay_options.h"
 #include "cmd/replay/run/exec.h"
 #include "cmd/replay/run/own_memory.h"
+#include "cmd/replay/watch/lasting.h"
 #include "cmd/replay/watch/measure.h"
 #include "cmd/replay/watch/memory_account.h"
 #include "cmd/replay/watch/memory_pages.h"
@@ -54,9 +56,11 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 #define UNIT_NS ((uint64_t)1 << 18)
 
 /* Processor time between two looks in short, as a multiple of that of the last
-   one. */
+   one; in a pause, recorded time. */
 #define SHORT_SHARE 19u
 #define POINTS      512u
+/* The most waste is that which lasts for this part of the trace. */
+#define LASTING_PARTS 100u
 /* Cells of a map that show single pages. */
 #define CELLS_SHOWN 4096u
 /* Words, and blocks, from the prefetch of a fact to its use. */
@@ -67,14 +71,12 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 #define APART_PARTS 32u
 #define APART_OPS   4096u
 
-struct peak_moment {
-    uint64_t operation, recorded_ns, rss_bytes, live_bytes;
-};
-
 struct curve_point {
-    uint64_t operation, recorded_ns, rss_bytes, requested_bytes, rounding_bytes,
-        free_bytes, empty_bytes, never_bytes, live_blocks, huge_bytes,
-        given_back_bytes, came_again_bytes;
+    /* The last look at `operation`, and the time until which nothing is known
+       to have changed since. */
+    uint64_t operation, recorded_ns, until_ns, rss_bytes, requested_bytes,
+        rounding_bytes, free_bytes, empty_bytes, never_bytes, live_blocks,
+        huge_bytes, given_back_bytes, came_again_bytes;
 };
 
 struct memory_watch {
@@ -100,12 +102,16 @@ struct memory_watch {
                            within a pause may be later than the batch behind */
     size_t next_stop;
     uint64_t looked_ops; /* at the last glance on threads of their own */
-    struct peak_moment peak, waste;
+    struct {
+        uint64_t operation, rss_bytes;
+    } peak;
+    struct lasting waste; /* bytes that are resident and not alive */
     struct curve_point point[POINTS];
     size_t points;
     uint64_t step_ops; /* least distance of points */
-    /* No look in short before this processor time of the process. */
-    uint64_t next_ns;
+    /* No look in short before this processor time of the process; in a pause,
+       before this recorded time. */
+    uint64_t next_ns, next_pause_ns;
     uint64_t looks, look_ns, start_ns;
     uint64_t map_cells;
     bool is_known; /* the last walk saw all pages */
@@ -637,6 +643,7 @@ static void curve_add(struct memory_watch *m, const struct replay_batch *b,
     m->point[m->points++] =
         (struct curve_point){.operation = b->account.ops,
                              .recorded_ns = m->now_ns,
+                             .until_ns = m->now_ns,
                              .rss_bytes = rss_bytes,
                              .requested_bytes = a->requested_bytes,
                              .rounding_bytes = a->rounding_bytes,
@@ -667,20 +674,21 @@ static bool memory_wants(const struct replay_watch *w, const void *state,
     return b->account.ops - m->looked_ops >= tcm_max_u64(part, APART_OPS);
 }
 
-/* Keeps the moments of most resident memory and of most that is not live. */
+/* Time for the curve of what is not alive: recorded time if the allocator's
+   clock follows it, else operations. */
+static uint64_t axis_of(const struct memory_watch *m, uint64_t ops) {
+    return m->options->order.clock ? m->now_ns : ops;
+}
+
 static void note_peaks(struct memory_watch *m, const struct replay_batch *b,
                        uint64_t rss_bytes) {
-    const struct peak_moment p = {.operation = b->account.ops,
-                                  .recorded_ns = m->now_ns,
-                                  .rss_bytes = rss_bytes,
-                                  .live_bytes = b->account.live_bytes};
-    const struct peak_moment *q = &m->waste;
-    if (rss_bytes > m->peak.rss_bytes)
-        m->peak = p;
-    if ((double)p.rss_bytes - (double)p.live_bytes >
-            (double)q->rss_bytes - (double)q->live_bytes ||
-        q->operation == 0)
-        m->waste = p;
+    uint64_t ops = b->account.ops;
+    if (rss_bytes > m->peak.rss_bytes) {
+        m->peak.operation = ops;
+        m->peak.rss_bytes = rss_bytes;
+    }
+    lasting_add(&m->waste, axis_of(m, ops),
+                (int64_t)rss_bytes - (int64_t)b->account.live_bytes, ops);
 }
 
 static void look(struct memory_watch *m, const struct replay_batch *b,
@@ -702,6 +710,28 @@ static void look(struct memory_watch *m, const struct replay_batch *b,
     m->looks++;
     m->look_ns += now - since_ns;
     m->next_ns = cpu_ns + SHORT_SHARE * (cpu_ns - since_cpu_ns);
+    m->next_pause_ns = m->now_ns + SHORT_SHARE * (cpu_ns - since_cpu_ns);
+}
+
+/* True if a look in short has something to see, and its share of the time is
+   not used up. IS_PAUSE: no operation was done since the last moment. */
+static bool short_look_is_due(const struct memory_watch *m,
+                              const struct replay_batch *b, bool is_pause) {
+    if (m->points == 0)
+        return true;
+    if (is_pause)
+        return m->now_ns >= m->next_pause_ns;
+    return b->account.ops > m->point[m->points - 1].operation + m->step_ops &&
+           tcm_clock_process_cpu_ns() >= m->next_ns;
+}
+
+/* True if nothing can have changed since the last look: no operation was done,
+   and as much memory is resident. */
+static bool last_look_holds(const struct memory_watch *m,
+                            const struct replay_batch *b, uint64_t rss_bytes) {
+    const struct curve_point *last = &m->point[m->points - 1];
+    return m->points != 0 && last->operation == b->account.ops &&
+           last->rss_bytes == rss_bytes;
 }
 
 static void memory_moment(struct replay_watch *w, void *state,
@@ -709,6 +739,7 @@ static void memory_moment(struct replay_watch *w, void *state,
     struct memory_watch *m = state;
     (void)w;
     uint64_t rss_bytes = replay_rss_glance(m->rss);
+    bool is_pause = b->account.ops == m->looked_ops;
     m->looked_ops = b->account.ops;
     m->now_ns = tcm_max_u64(m->now_ns, b->recorded_ns);
     note_peaks(m, b, rss_bytes);
@@ -719,21 +750,29 @@ static void memory_moment(struct replay_watch *w, void *state,
     if (m->in_short || m->failed || m->done_ops != b->account.ops ||
         m->pages.how == MEMORY_NOT_KNOWN)
         return;
-    uint64_t last = m->points == 0 ? 0 : m->point[m->points - 1].operation;
-    if (in_full || (tcm_clock_process_cpu_ns() >= m->next_ns &&
-                    (m->points == 0 || b->account.ops > last + m->step_ops)))
+    if (!in_full && last_look_holds(m, b, rss_bytes))
+        m->point[m->points - 1].until_ns = m->now_ns;
+    else if (in_full || short_look_is_due(m, b, is_pause))
         look(m, b, rss_bytes, in_full);
 }
 
 /* --- The file ------------------------------------------------------------- */
 
-static void put_probe(struct tool_json *j, const char *key,
-                      const struct peak_moment *p) {
-    tool_json_begin_object(j, key);
-    tool_json_u64(j, "operation", p->operation);
-    tool_json_u64(j, "recorded_ns", p->recorded_ns);
-    tool_json_u64(j, "rss_bytes", p->rss_bytes);
-    tool_json_u64(j, "live_bytes", p->live_bytes);
+/* Writes the moments that are worth a look in full. */
+static void put_moments(struct memory_watch *m) {
+    struct tool_json *j = &m->json;
+    const struct lasting_value *waste =
+        lasting_most(&m->waste, axis_of(m, m->looked_ops) / LASTING_PARTS,
+                     axis_of(m, m->looked_ops));
+    tool_json_begin_object(j, "peak");
+    tool_json_u64(j, "operation", m->peak.operation);
+    tool_json_u64(j, "rss_bytes", m->peak.rss_bytes);
+    tool_json_end_object(j);
+    tool_json_begin_object(j, "waste");
+    tool_json_u64(j, "operation", waste == NULL ? 0 : waste->tag);
+    tool_json_u64(j, "bytes",
+                  waste == NULL || waste->value < 0 ? 0
+                                                    : (uint64_t)waste->value);
     tool_json_end_object(j);
 }
 
@@ -745,11 +784,12 @@ static void put_curve(struct memory_watch *m) {
         size_t at;
     } column[] = {
         COLUMN(operation),        COLUMN(recorded_ns),
-        COLUMN(rss_bytes),        COLUMN(requested_bytes),
-        COLUMN(rounding_bytes),   COLUMN(free_bytes),
-        COLUMN(empty_bytes),      COLUMN(never_bytes),
-        COLUMN(live_blocks),      COLUMN(huge_bytes),
-        COLUMN(given_back_bytes), COLUMN(came_again_bytes),
+        COLUMN(until_ns),         COLUMN(rss_bytes),
+        COLUMN(requested_bytes),  COLUMN(rounding_bytes),
+        COLUMN(free_bytes),       COLUMN(empty_bytes),
+        COLUMN(never_bytes),      COLUMN(live_blocks),
+        COLUMN(huge_bytes),       COLUMN(given_back_bytes),
+        COLUMN(came_again_bytes),
     };
 #undef COLUMN
     struct tool_json *j = &m->json;
@@ -798,8 +838,7 @@ static int memory_tell(struct replay_watch *w, void *state, int status) {
     tool_json_u64(j, "scan_ns", m->look_ns);
     tool_json_u64(j, "scans", m->looks);
     tool_json_u64(j, "replay_ns", tcm_clock_ns() - m->start_ns - m->look_ns);
-    put_probe(j, "peak", &m->peak);
-    put_probe(j, "waste", &m->waste);
+    put_moments(m);
     put_curve(m);
     tool_json_end_object(j);
     return tool_json_close(j) ? status : TOOL_FAILED;
