@@ -115,6 +115,9 @@ is "a filter matches any frame" "$(report --columns --filter 0x104f deep)" \
     "$(printf '%16d %12d app+0x7f' 8 1)"
 report --columns --filter 'nothing' deep >text
 is "or none" "$(cat text)" ""
+report --filter 0x104f deep >text
+like "its sums are those of the rows" text \
+    '^deep: 8 B in 1 call; 8 B at the peak of [0-9.]+ K?i?B; '
 report --tree one >text
 sed '1,2d; /debug information/d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
 is "a tree" "$(cat got)" "1.13 4 100.0 all

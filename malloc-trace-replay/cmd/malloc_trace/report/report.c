@@ -584,14 +584,15 @@ static bool write_all(struct report *r, struct report_tallies *t,
                       struct report_tallies *kept, struct symbol_names *names,
                       struct report_rows *rows, struct report_stacks *tree) {
     struct report_callers callers = {0};
-    struct report_print_options o = {.name = r->name,
-                                     .by = by_names[r->by],
-                                     .when = r->when,
-                                     .top = r->has_top ? r->top : SIZE_MAX,
-                                     .columns =
-                                         tool_text_columns(STDOUT_FILENO),
-                                     .sort = r->sort,
-                                     .diff = r->diff != NULL};
+    struct report_print_options o = {
+        .name = r->name,
+        .by = by_names[r->by],
+        .when = r->when,
+        .top = r->has_top ? r->top : SIZE_MAX,
+        .columns = tool_text_columns(STDOUT_FILENO),
+        .sort = r->sort,
+        .diff = r->diff != NULL,
+        .filtered = !t->sampled && (r->has_match || r->filter.leaks)};
     bool good = find_callers(r, t, names, rows, &callers);
     if (callers.top != NULL)
         o.callers = &callers;

@@ -181,14 +181,18 @@ static void put_difference(const struct layout *l,
 static void put_summary(const struct report_tallies *t,
                         const struct report_tally *all,
                         const struct report_print_options *o) {
-    struct tool_text text[4];
+    struct tool_text text[5];
     struct tool_text_line room;
-    char several[40], sums[160];
+    char several[40], part[60] = "", sums[200];
     snprintf(several, sizeof(several), "%u traces", t->traces);
-    snprintf(sums, sizeof(sums), ": %s in %s call%s; peak%s %s; %s live %s",
+    if (o->filtered)
+        snprintf(part, sizeof(part), "%s at the ",
+                 tool_text_bytes(&text[4], all->at_peak_bytes));
+    snprintf(sums, sizeof(sums), ": %s in %s call%s; %speak%s %s%s; %s live %s",
              tool_text_bytes(&text[0], all->bytes),
              tool_text_count(&text[1], all->calls), all->calls == 1 ? "" : "s",
-             t->traces > 1 ? "s" : "", tool_text_bytes(&text[2], t->peak_bytes),
+             part, t->traces > 1 ? "s" : "", o->filtered ? "of " : "",
+             tool_text_bytes(&text[2], t->peak_bytes),
              tool_text_bytes(&text[3], all->live_bytes), o->when);
     size_t used = tool_text_width(sums), least = 16;
     printf("%s%s\n",

@@ -21,7 +21,7 @@ struct report_print_options {
     size_t top;       /* most rows */
     size_t columns;   /* of a line of the text (tool_text_columns) */
     enum report_sort sort;
-    bool diff;
+    bool diff, filtered;
     const struct report_callers *callers; /* of the rows, or NULL */
 };
 
