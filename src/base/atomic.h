@@ -34,6 +34,11 @@
 #define tcm_swap_release(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define tcm_swap_acq_rel(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 
+/* Adds N to a counter that has one writer at a time, and readers. */
+static inline void tcm_add_owned(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+
 /* Strong compare and exchange; *EXPECTED is updated on failure. */
 #define tcm_cas_acquire(p, expected, v)                                        \
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, \

@@ -68,11 +68,6 @@ static struct tcm_central *lock_own_list(unsigned size_class) {
     return central;
 }
 
-/* Counters have one writer at a time, the lock's holder. */
-static void add_to_counter(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
-
 /* ------------------------------------------------------------------------ */
 /* Object words                                                             */
 
@@ -215,8 +210,8 @@ static void add_span(struct tcm_central *central, struct tcm_span *span) {
     TCM_ASSERT(span->free_count == span->objects);
     /* Threads with a neighbouring span read whether this one is free. */
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
-    add_to_counter(&central->span_count, 1);
-    add_to_counter(&central->free_objects, span->objects);
+    tcm_add_owned(&central->span_count, 1);
+    tcm_add_owned(&central->free_objects, span->objects);
 }
 
 /* Removes SPAN, which is in no list and has all objects free, from CENTRAL.
@@ -229,8 +224,8 @@ static void remove_span(struct tcm_central *central, struct tcm_span *span,
                central->free_objects >= span->objects);
     free_table(central, span);
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_MOVING);
-    add_to_counter(&central->span_count, -(uint64_t)1);
-    add_to_counter(&central->free_objects, -(uint64_t)span->objects);
+    tcm_add_owned(&central->span_count, -(uint64_t)1);
+    tcm_add_owned(&central->free_objects, -(uint64_t)span->objects);
     span->left = *chain;
     *chain = span;
 }
@@ -419,7 +414,7 @@ static TCM_ALWAYS_INLINE unsigned take_from(struct tcm_central *central,
                                             void **end, unsigned count) {
     unsigned n = take_objects(span, end, count);
     TCM_ASSERT(central->free_objects >= n);
-    add_to_counter(&central->free_objects, -(uint64_t)n);
+    tcm_add_owned(&central->free_objects, -(uint64_t)n);
     relist(central, span, listed);
     return n;
 }
@@ -450,7 +445,7 @@ static unsigned take_elsewhere(const struct tcm_central *central, uint64_t kept,
             continue;
         lock_list(other);
         got = take_listed(other, end, count);
-        add_to_counter(&other->fetches, 1);
+        tcm_add_owned(&other->fetches, 1);
         tcm_unlock(&other->lock);
     }
     return got;
@@ -508,7 +503,7 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
         else if (others == 0)
             break;
     }
-    add_to_counter(&central->fetches, 1);
+    tcm_add_owned(&central->fetches, 1);
     tcm_unlock(&central->lock);
     if (TCM_UNLIKELY(got < count_wanted))
         __builtin_memmove(out, end - got, got * sizeof(out[0]));
@@ -721,7 +716,7 @@ static unsigned return_some(unsigned size_class, void *const *objects,
             continue;
         }
         unsigned same = mark_free(central, span, objects + i, n - i);
-        add_to_counter(&central->free_objects, same);
+        tcm_add_owned(&central->free_objects, same);
         count_freed(central, span, same, empty);
         i += same;
         if (i + PREFETCH_AHEAD < n) {
@@ -730,7 +725,7 @@ static unsigned return_some(unsigned size_class, void *const *objects,
                 __builtin_prefetch(ahead, 1);
         }
     }
-    add_to_counter(&central->returns, 1);
+    tcm_add_owned(&central->returns, 1);
     tcm_unlock(&central->lock);
     return left;
 }

@@ -54,7 +54,8 @@ enum { tcm_object_words = TCM_OBJECT_WORDS };
 #define TCM_MAX_BATCH   64
 
 /* The heap grows by multiples of this, aligned to it. */
-#define TCM_GROW_STEP ((size_t)2 << 20)
+#define TCM_GROW_STEP  ((size_t)2 << 20)
+#define TCM_GROW_PAGES (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 
 /* Largest request, as in glibc. */
 #define TCM_MAX_REQUEST ((size_t)PTRDIFF_MAX)

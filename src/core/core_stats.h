@@ -47,12 +47,6 @@ struct tcm_page_stats {
 };
 extern struct tcm_page_stats tcm_page_stats;
 
-/* Adds N to a counter of one shard, which has one writer at a time: the holder
-   of the shard's lock. */
-static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
-
 /* Adds N to a counter of rare events, which all shards share. */
 static inline void tcm_page_event(uint64_t *counter, uint64_t n) {
     (void)tcm_add_relaxed(counter, n);

@@ -2,10 +2,10 @@
 /*
  * Chunks: the first is an array of the library itself, so that a tiny program
  * maps nothing; the others are mappings that double from 128 KiB to 1 MiB, in a
- * list for tcm_meta_each. A long request has a chunk of its own.
- * Untouched parts of a chunk have no memory behind them. The end of a chunk
- * that is too short for a request is lost. The next chunk is mapped before the
- * present one is used up, by a thread that holds no lock.
+ * list for tcm_meta_each. Untouched parts of a chunk have no memory behind
+ * them. The end of a chunk that is too short for a request is lost. The next
+ * chunk is mapped before the present one is used up, by a thread that holds no
+ * lock.
  */
 #include "core/meta_alloc.h"
 #include "base/atomic.h"
@@ -32,6 +32,9 @@ struct chunk_head {
     struct chunk_head *next;
     size_t bytes; /* length of the chunk */
 } TCM_ALIGNED(TCM_META_ALIGN);
+
+TCM_STATIC_ASSERT(TCM_META_MOST + sizeof(struct chunk_head) <= MIN_CHUNK,
+                  "each chunk has room for each request");
 
 static struct tcm_lock meta_lock = TCM_LOCK_INIT(TCM_RANK_META);
 static char first_chunk[FIRST_CHUNK] TCM_ALIGNED(TCM_META_ALIGN);
@@ -101,24 +104,13 @@ static bool next_bump(void) {
     return true;
 }
 
-/* A chunk for a request of BYTES alone. NULL: out of memory. */
-static char *alloc_alone(size_t bytes) {
-    size_t size =
-        tcm_align_up(bytes + sizeof(struct chunk_head), tcm_os_page_size());
-    char *p = map_chunk(size);
-    return p == NULL ? NULL : begin_chunk(p, size);
-}
-
 static char *alloc_locked(size_t bytes) {
     tcm_lock_assert_held(&meta_lock);
     TCM_ASSERT(bytes % TCM_META_ALIGN == 0 && bump <= bump_end);
     TCM_ASSERT((uintptr_t)bump % TCM_META_ALIGN == 0);
-    if ((size_t)(bump_end - bump) < bytes) {
-        if (bytes > MIN_CHUNK / 4 && bytes > next_chunk / 4)
-            return alloc_alone(bytes);
-        if (!next_bump())
-            return NULL;
-    }
+    if ((size_t)(bump_end - bump) < bytes && !next_bump())
+        return NULL;
+    TCM_ASSERT((size_t)(bump_end - bump) >= bytes);
     char *p = bump;
     bump += bytes;
     /* Read by the next caller of tcm_meta_stock. */
@@ -149,7 +141,7 @@ void tcm_meta_stock_slow(void) {
 }
 
 void *tcm_meta_alloc(size_t bytes) {
-    if (bytes > SIZE_MAX / 2)
+    if (bytes > TCM_META_MOST)
         return NULL;
     bytes = tcm_align_up(bytes, TCM_META_ALIGN);
     tcm_lock(&meta_lock);

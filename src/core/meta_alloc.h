@@ -13,8 +13,11 @@
 
 #define TCM_META_ALIGN 64
 
+/* Longest request. */
+#define TCM_META_MOST ((size_t)32 << 10)
+
 /* BYTES of zeroed memory, aligned to TCM_META_ALIGN, never returned. NULL: out
-   of memory. */
+   of memory, or more than TCM_META_MOST. */
 void *tcm_meta_alloc(size_t bytes);
 
 /* Maps memory ahead if little is left. For callers that hold no lock and are

@@ -38,7 +38,6 @@
 
 #define LARGE_STEPS    8u
 #define LARGE_STEP_MAX 8u /* pages */
-#define GROW_PAGES     (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 
 /* ------------------------------------------------------------------------ */
 /* Shards                                                                   */
@@ -216,7 +215,7 @@ static struct tcm_span *carve_for(struct tcm_span *run, size_t offset,
     TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
     if (released)
         tcm_page_taken(heap, tcm_span_bytes(span));
-    tcm_page_count(&heap->spans_made, 1);
+    tcm_add_owned(&heap->spans_made, 1);
     if (want->state == TCM_SPAN_LARGE) {
         heap->large_pages += want->pages;
         heap->large_blocks++;
@@ -243,7 +242,7 @@ static struct tcm_span *alloc_own(struct tcm_page_heap *heap,
         struct tcm_span *span =
             tcm_spare_take(heap, want->pages, want->bit_words);
         if (span != NULL) {
-            tcm_page_count(&heap->spans_made, 1);
+            tcm_add_owned(&heap->spans_made, 1);
             return span;
         }
     }
@@ -277,7 +276,7 @@ static bool lends(struct tcm_page_heap *heap, size_t pages, uint32_t requests) {
     uint64_t idle = idle_pages(heap);
     if (idle < pages)
         return false;
-    if (idle >= tcm_page_used(heap) / LENT_PART || pages >= GROW_PAGES ||
+    if (idle >= tcm_page_used(heap) / LENT_PART || pages >= TCM_GROW_PAGES ||
         tcm_load_relaxed(&heap->refused) >= REFUSED_MOST)
         return true;
     (void)tcm_add_relaxed(&heap->refused, requests);
@@ -343,7 +342,7 @@ static bool has_share(const struct tcm_page_heap *heap) {
 static struct tcm_span *alloc_or_borrow(struct tcm_page_heap *heap,
                                         struct request *want, bool its_idle,
                                         bool *zeroed) {
-    bool is_long = want->pages >= GROW_PAGES;
+    bool is_long = want->pages >= TCM_GROW_PAGES;
     want->is_idle = its_idle;
     struct tcm_span *span = alloc_own(heap, want, zeroed);
     bool looks =
@@ -381,7 +380,7 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
     tcm_meta_stock();
     struct tcm_page_heap *heap = lock_thread_shard();
     bool is_alone = tcm_load_acquire(&tcm_page_shards) == 1;
-    bool looks_first = !is_alone && (pages >= GROW_PAGES || has_much(heap));
+    bool looks_first = !is_alone && (pages >= TCM_GROW_PAGES || has_much(heap));
     struct tcm_span *span = alloc_or_borrow(heap, &want, looks_first, zeroed);
     if (span == NULL && looks_first)
         span = alloc_from(heap, &want, zeroed);
@@ -448,7 +447,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
     TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
     TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
-    tcm_page_count(&heap->spans_freed, 1);
+    tcm_add_owned(&heap->spans_freed, 1);
     if (span->state == TCM_SPAN_LARGE) {
         TCM_ASSERT(heap->large_pages >= pages && heap->large_blocks != 0);
         heap->large_pages -= pages;
@@ -468,12 +467,10 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     struct tcm_page_heap *heap = tcm_page_shard_of(span);
     tcm_lock_assert_held(&heap->lock);
     (void)tcm_page_scavenge(heap, span->pages - pages);
-    struct tcm_span *tail = tcm_span_new(&heap->records, 1);
+    struct tcm_span *tail = tcm_run_piece(
+        span, span->start + (pages << TCM_PAGE_SHIFT), tcm_span_end(span));
     if (tail == NULL)
         return false;
-    tail->range = span->range;
-    tail->start = span->start + (pages << TCM_PAGE_SHIFT);
-    tail->pages = span->pages - pages;
     tcm_run_map_ends(span, NULL);
     heap->large_pages -= tail->pages;
     span->pages = pages;
@@ -522,7 +519,7 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
     size_t need = pages - span->pages;
     if (heap->spare_pages != 0)
         merge_behind(heap, span);
-    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES ||
+    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - TCM_GROW_PAGES ||
         !within_limit(heap, need) || room_behind(span, need, may_grow) < need)
         return false;
     heap->large_pages += need;

@@ -21,7 +21,6 @@
 #include "core/core_stats.h"
 
 #define GROW_MAX      ((size_t)32 << 20)
-#define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 #define KEPT_PAGES    1024u /* by all shards, and a part of the pages in use */
 #define KEPT_LEAST    128u  /* by each */
 #define KEPT_PART     8u
@@ -72,7 +71,7 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
     TCM_ASSERT(run->start == tcm_range_frontier(range));
     range->committed += bytes;
     TCM_ASSERT(range->committed <= range->length);
-    tcm_page_count(&heap->committed_pages, run->pages);
+    tcm_add_owned(&heap->committed_pages, run->pages);
     tcm_page_event(&tcm_page_stats.reserve_count, 1);
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return true;
@@ -100,7 +99,7 @@ static int range_for(struct tcm_page_heap *heap, size_t pages, size_t *least) {
 int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
     tcm_lock_assert_held(&tcm_growth.lock);
     TCM_ASSERT(pages != 0);
-    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
+    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - TCM_GROW_PAGES)
         return -1;
     size_t step = tcm_align_down((heap->committed_pages << TCM_PAGE_SHIFT) / 8,
                                  TCM_GROW_STEP);
@@ -125,43 +124,43 @@ int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
 /* ------------------------------------------------------------------------ */
 /* Returning memory                                                         */
 
+/* Bounds of the whole pages of the system in RUN; false: there are none. */
+static bool system_pages(const struct tcm_span *run, uintptr_t *start,
+                         uintptr_t *end) {
+    uintptr_t page = tcm_page_shard_of(run)->system_page;
+    *start = tcm_align_up(run->start, page);
+    *end = tcm_align_down(tcm_span_end(run), page);
+    return *start < *end;
+}
+
+static bool has_system_page(const struct tcm_span *run) {
+    uintptr_t start, end;
+    return system_pages(run, &start, &end);
+}
+
 /* Splits off the ends of RUN, which is in no set, that are not whole pages of
    the system; the ends stay FREE. false, with RUN unchanged: nothing would be
    left, or there is no memory for a record. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
     struct tcm_page_heap *heap = tcm_page_shard_of(run);
-    uintptr_t page = heap->system_page;
+    struct tcm_span *head = NULL, *tail = NULL;
+    uintptr_t start, end;
     tcm_lock_assert_held(&heap->lock);
-    if (page <= TCM_PAGE_SIZE)
-        return true;
-    uintptr_t start = tcm_align_up(run->start, page);
-    uintptr_t end = tcm_align_down(tcm_span_end(run), page);
-    if (start >= end)
+    if (!system_pages(run, &start, &end))
         return false;
-    struct tcm_span *head = NULL;
-    struct tcm_span *tail = NULL;
-    struct tcm_span_pools *records = &heap->records;
-    if (start != run->start && (head = tcm_span_new(records, 1)) == NULL)
+    if (start != run->start &&
+        (head = tcm_run_piece(run, run->start, start)) == NULL)
         return false;
-    if (end != tcm_span_end(run) && (tail = tcm_span_new(records, 1)) == NULL) {
+    if (end != tcm_span_end(run) &&
+        (tail = tcm_run_piece(run, end, tcm_span_end(run))) == NULL) {
         if (head != NULL)
-            tcm_span_delete(records, head);
+            tcm_span_delete(&heap->records, head);
         return false;
     }
-    if (head != NULL) {
-        head->range = run->range;
-        tcm_store_relaxed(&head->state, (uint8_t)TCM_SPAN_FREE);
-        head->start = run->start;
-        head->pages = (start - run->start) >> TCM_PAGE_SHIFT;
+    if (head != NULL)
         tcm_run_insert(head);
-    }
-    if (tail != NULL) {
-        tail->range = run->range;
-        tcm_store_relaxed(&tail->state, (uint8_t)TCM_SPAN_FREE);
-        tail->start = end;
-        tail->pages = (tcm_span_end(run) - end) >> TCM_PAGE_SHIFT;
+    if (tail != NULL)
         tcm_run_insert(tail);
-    }
     run->start = start;
     run->pages = (end - start) >> TCM_PAGE_SHIFT;
     return true;
@@ -176,13 +175,9 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
     cut = tcm_align_down(cut, TCM_GROW_STEP);
     if (cut <= run->start)
         return;
-    struct tcm_span *lower = tcm_span_new(&tcm_page_shard_of(run)->records, 1);
+    struct tcm_span *lower = tcm_run_piece(run, run->start, cut);
     if (lower == NULL)
         return;
-    lower->range = run->range;
-    tcm_store_relaxed(&lower->state, (uint8_t)TCM_SPAN_FREE);
-    lower->start = run->start;
-    lower->pages = (cut - run->start) >> TCM_PAGE_SHIFT;
     run->start = cut;
     run->pages -= lower->pages;
     tcm_run_insert(lower);
@@ -246,13 +241,6 @@ size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
         done += tcm_page_release_run(run, pages - done);
     }
     return done;
-}
-
-/* True if a whole page of the system lies in RUN. */
-static bool has_system_page(const struct tcm_span *run) {
-    uintptr_t page = tcm_page_shard_of(run)->system_page;
-    return tcm_align_up(run->start, page) <
-           tcm_align_down(tcm_span_end(run), page);
 }
 
 /* Returns up to PAGES of HEAP: of the runs that nobody has touched since window

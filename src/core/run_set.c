@@ -74,6 +74,19 @@ struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
     return span;
 }
 
+struct tcm_span *tcm_run_piece(const struct tcm_span *run, uintptr_t start,
+                               uintptr_t end) {
+    TCM_ASSERT(start >= run->start && start < end && end <= tcm_span_end(run));
+    struct tcm_span *piece = tcm_span_new(&tcm_page_shard_of(run)->records, 1);
+    if (piece == NULL)
+        return NULL;
+    piece->range = run->range;
+    piece->start = start;
+    piece->pages = (end - start) >> TCM_PAGE_SHIFT;
+    tcm_store_relaxed(&piece->state, run->state);
+    return piece;
+}
+
 void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span) {
     struct tcm_pool *pool = pool_of(pools, span->bit_words);
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_NONE);
@@ -286,7 +299,7 @@ void tcm_run_insert(struct tcm_span *run) {
     uintptr_t offset = run->start - tcm_span_range(run)->start;
     tcm_run_tree_insert(&set->tree[i], run, offset >> TCM_PAGE_SHIFT);
     set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
-    tcm_page_count(pages_of(heap, run->state), run->pages);
+    tcm_add_owned(pages_of(heap, run->state), run->pages);
     run->window = heap->window;
     tcm_run_map_ends(run, run);
     TCM_ASSERT(bit_is_valid(set, i));
@@ -305,7 +318,7 @@ void tcm_run_remove(struct tcm_span *run) {
     tcm_run_tree_remove(&set->tree[i], run);
     if (set->tree[i].root == NULL)
         set->nonempty[i / 64] &= ~((uint64_t)1 << (i % 64));
-    tcm_page_count(pages_of(heap, run->state), -(uint64_t)run->pages);
+    tcm_add_owned(pages_of(heap, run->state), -(uint64_t)run->pages);
     tcm_run_map_ends(run, NULL);
     TCM_ASSERT(bit_is_valid(set, i));
 }
@@ -452,7 +465,8 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
     if (span == NULL)
         return NULL;
     if (offset != 0 && rest != 0) {
-        tail = tcm_span_new(records, 1);
+        tail = tcm_run_piece(run, tcm_span_end(run) - (rest << TCM_PAGE_SHIFT),
+                             tcm_span_end(run));
         if (tail == NULL) {
             tcm_span_delete(records, span);
             return NULL;
@@ -463,13 +477,8 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
     span->start = run->start + (offset << TCM_PAGE_SHIFT);
     span->pages = pages;
     tcm_store_relaxed(&span->state, (uint8_t)state);
-    if (offset != 0 && rest != 0) {
-        tail->range = run->range;
-        tcm_store_relaxed(&tail->state, run->state);
-        tail->start = tcm_span_end(span);
-        tail->pages = rest;
+    if (tail != NULL)
         tcm_run_insert(tail);
-    }
     if (offset != 0) {
         run->pages = offset;
         tcm_run_insert(run);
@@ -517,19 +526,17 @@ static struct tcm_span *absorb_part(struct tcm_span *run, struct tcm_span *part,
                tcm_span_end(part) == run->start);
     struct tcm_span *rest = NULL;
     bool above = part->start > run->start;
+    size_t bytes = pages << TCM_PAGE_SHIFT;
+    /* Without a record all of PART is taken. */
     if (part->pages > pages)
-        rest = tcm_span_new(&tcm_page_shard_of(run)->records,
-                            1); /* without it all is taken */
+        rest =
+            above
+                ? tcm_run_piece(part, part->start + bytes, tcm_span_end(part))
+                : tcm_run_piece(part, part->start, tcm_span_end(part) - bytes);
     tcm_run_remove(part);
     if (rest != NULL) {
-        rest->range = part->range;
-        tcm_store_relaxed(&rest->state, (uint8_t)TCM_SPAN_RELEASED);
-        rest->pages = part->pages - pages;
-        rest->start = part->start;
-        if (above)
-            rest->start += pages << TCM_PAGE_SHIFT;
-        else
-            part->start += rest->pages << TCM_PAGE_SHIFT;
+        if (!above)
+            part->start = tcm_span_end(rest);
         part->pages = pages;
         tcm_run_insert(rest);
     }
@@ -611,7 +618,7 @@ struct tcm_span *tcm_spare_take(struct tcm_page_heap *heap, size_t pages,
     TCM_ASSERT(span->state == TCM_SPAN_SPARE && span->pages == pages);
     TCM_ASSERT(heap->spare_pages >= pages);
     *list = span->left;
-    tcm_page_count(&heap->spare_pages, -(uint64_t)pages);
+    tcm_add_owned(&heap->spare_pages, -(uint64_t)pages);
     span->bit_words = (uint8_t)bit_words;
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_MOVING);
     return span;
@@ -628,7 +635,7 @@ bool tcm_spare_keep(struct tcm_page_heap *heap, struct tcm_span *span) {
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SPARE);
     span->left = *list;
     *list = span;
-    tcm_page_count(&heap->spare_pages, span->pages);
+    tcm_add_owned(&heap->spare_pages, span->pages);
     return true;
 }
 
@@ -643,7 +650,7 @@ void tcm_spare_merge(struct tcm_page_heap *heap) {
             struct tcm_span *span = *list;
             TCM_ASSERT(span->state == TCM_SPAN_SPARE);
             *list = span->left;
-            tcm_page_count(&heap->spare_pages, -(uint64_t)span->pages);
+            tcm_add_owned(&heap->spare_pages, -(uint64_t)span->pages);
             tcm_run_insert_merged(span, TCM_SPAN_FREE);
         }
     }

@@ -40,6 +40,10 @@ struct tcm_span_pools {
    of memory. For both functions the lock of the shard that has POOLS is held.
  */
 struct tcm_span *tcm_span_new(struct tcm_span_pools *pools, unsigned bit_words);
+/* Returns a record, in no set, for the pages of RUN from START up to END, in
+   RUN's state; RUN stays as it is. NULL: out of memory. */
+struct tcm_span *tcm_run_piece(const struct tcm_span *run, uintptr_t start,
+                               uintptr_t end);
 /* Frees the record SPAN, which POOLS made. */
 void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span);
 
@@ -155,7 +159,7 @@ static inline uint64_t tcm_page_used(const struct tcm_page_heap *heap) {
 
 /* Counts BYTES of RELEASED pages of HEAP that come into use. */
 static inline void tcm_page_taken(struct tcm_page_heap *heap, uint64_t bytes) {
-    tcm_page_count(&heap->taken_bytes, bytes);
+    tcm_add_owned(&heap->taken_bytes, bytes);
     tcm_page_event(&tcm_page_stats.commit_count, 1);
 }
 

@@ -109,6 +109,11 @@ static void *new_table(size_t bytes) {
 
 /* Makes shard N, with the settings of shard 0. NULL: out of memory. */
 static struct tcm_page_heap *new_shard(uint32_t n) {
+    TCM_STATIC_ASSERT(
+        sizeof(struct tcm_page_heap) <= TCM_META_MOST &&
+            sizeof(first_lists) + TCM_CACHE_LINE <= TCM_META_MOST &&
+            sizeof(first_caches) + TCM_CACHE_LINE <= TCM_META_MOST,
+        "a shard's parts are no longer than a request may be");
     struct tcm_page_heap *heap = tcm_meta_alloc(sizeof(*heap));
     tcm_central[n] = new_table(sizeof(first_lists));
     tcm_transfer[n] = new_table(sizeof(first_caches));

@@ -75,7 +75,7 @@ static void put_time(struct mtr_thread *t, uint64_t ns) {
 void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
     if (mtr_drops(t))
         return;
-    mtr_count(&t->cold->slow_times, 1);
+    tcm_add_owned(&t->cold->slow_times, 1);
     put_time(t, ns);
 }
 
@@ -480,8 +480,8 @@ static void count_lost(struct mtr_thread *t, uint64_t dropped,
                        uint64_t untraced) {
     struct mtr_thread_cold *cold = t->cold;
     TCM_ASSERT(mtr_drops(t) && t->limit == NULL);
-    mtr_count(&cold->dropped, dropped);
-    mtr_count(&cold->untraced, untraced);
+    tcm_add_owned(&cold->dropped, dropped);
+    tcm_add_owned(&cold->untraced, untraced);
     cold->gap_dropped += dropped;
     cold->gap_untraced += untraced;
     if (cold->buffer != NULL)
@@ -502,7 +502,7 @@ void mtr_count_untraced_free(struct mtr_thread *t) {
         count_lost(t, 0, 1);
         return;
     }
-    mtr_count(&t->cold->untraced, 1);
+    tcm_add_owned(&t->cold->untraced, 1);
     mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
 }
 

@@ -300,11 +300,6 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
 void mtr_buffer_count(const struct mtr_thread *t);
 /* Writes the BUFFER event, with which each buffer begins. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
-/* Adds to a counter of a thread's cold part: only the owner adds, the saver
-   reads. */
-static inline void mtr_count(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
 void mtr_put_thread_start(struct mtr_thread *t);
 /* IS_SELF: T is the calling thread's, whose name is recorded. */
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self);

@@ -83,8 +83,8 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         mtr_pool_wait(pool, seq, wait_ns);
     }
     if (began != 0) {
-        mtr_count(&cold->waits, 1);
-        mtr_count(&cold->wait_ns, mtr_clock_ns() - began);
+        tcm_add_owned(&cold->waits, 1);
+        tcm_add_owned(&cold->wait_ns, mtr_clock_ns() - began);
     }
     return b;
 }
