@@ -22,27 +22,35 @@ static void test_few(void) {
     lasting_add(&l, 10, -3, 1);
     tap_is_u64(lasting_most(&l, 5, 10)->tag, 1, "one that does not last");
     lasting_add(&l, 20, 900, 2);
-    lasting_add(&l, 21, 40, 3);
-    lasting_add(&l, 30, 50, 4);
-    lasting_add(&l, 99, 800, 5);
-    const struct lasting_value *v = lasting_most(&l, 2, 100);
-    tap_ok(v->value == 50 && v->tag == 4, "neither a spike nor the last one");
-    tap_is_u64(lasting_most(&l, 1, 100)->tag, 2, "a spike that lasts");
-    tap_is_u64(lasting_most(&l, 75, 100)->tag, 3, "the least of a stretch");
+    lasting_add(&l, 22, 900, 3);
+    lasting_add(&l, 23, 40, 4);
+    lasting_add(&l, 30, 50, 5);
+    lasting_add(&l, 98, 60, 6);
+    lasting_add(&l, 99, 800, 7);
+    const struct lasting_value *v = lasting_most(&l, 3, 100);
+    tap_ok(v->value == 50 && v->tag == 5, "neither a spike nor the last one");
+    tap_is_u64(lasting_most(&l, 2, 100)->tag, 2, "a spike that lasts");
+    tap_is_u64(lasting_most(&l, 75, 100)->tag, 4, "the least of a stretch");
     tap_is_u64(lasting_most(&l, 1000, 100)->tag, 2,
                "the greatest of all where nothing lasts");
-    lasting_add(&l, 99, 70, 6);
+    tap_is_u64(lasting_longest(&l, 45, 10, 100)->tag, 5, "the longest");
+    tap_ok(lasting_longest(&l, 45, 70, 100) == NULL, "too long");
+    tap_ok(lasting_longest(&l, 850, 3, 100) == NULL, "too much");
+    lasting_add(&l, 99, 70, 8);
     tap_is_u64(lasting_most(&l, 1, 100)->tag, 2, "two values at one time");
 }
 
-/* The least value while the curve is in [FROM, FROM + LENGTH). */
+/* The least value that holds, before or behind a change, in the time from FROM
+   up to FROM + LENGTH. */
 static int64_t least_from(const uint64_t *at, const int64_t *value, unsigned n,
                           uint64_t from, uint64_t length) {
     int64_t least = INT64_MAX;
     for (unsigned i = 0; i < n; i++)
-        if (at[i] < from + length && (i + 1 == n || at[i + 1] > from) &&
-            value[i] < least)
-            least = value[i];
+        if (at[i] < from + length && (i + 1 == n || at[i + 1] > from)) {
+            least = value[i] < least ? value[i] : least;
+            if (i + 1 < n && value[i + 1] < least)
+                least = value[i + 1];
+        }
     return least;
 }
 
@@ -87,12 +95,13 @@ static void test_many(void) {
     /* A dense beginning does not take the places of a long pause. */
     start();
     for (uint64_t i = 0; i < 3 * LASTING_VALUES; i++)
-        lasting_add(&l, i, 1000, 0);
-    lasting_add(&l, 100000000, 60, 1);
+        lasting_add(&l, i, 1000, i);
+    lasting_add(&l, 100000000, 1000, 100000000);
+    lasting_add(&l, 100000001, 60, 100000001);
     for (uint64_t i = 0; i < 3 * LASTING_VALUES; i++)
-        lasting_add(&l, 200000000 + i, 2000, 2);
+        lasting_add(&l, 200000000 + i, 2000, 2 * i);
     v = lasting_most(&l, 2000000, 200000000 + 3 * LASTING_VALUES);
-    tap_ok(v->value == 1000 && v->tag == 0, "what holds through a pause");
+    tap_is_u64((uint64_t)v->value, 1000, "what holds through a pause");
 }
 
 int main(void) {

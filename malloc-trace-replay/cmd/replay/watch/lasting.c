@@ -27,6 +27,14 @@ void lasting_add(struct lasting *l, uint64_t at, int64_t value, uint64_t tag) {
     if (l->count == LASTING_VALUES)
         merge(l);
     TCM_ASSERT(l->count < LASTING_VALUES);
+    struct lasting_value *last = &l->value[l->count - 1];
+    bool is_one = l->count != 0 && tag == last->tag;
+    if (l->count != 0 && value < last->value) {
+        last->value = value;
+        last->tag = tag;
+    }
+    if (is_one)
+        return;
     l->value[l->count++] = (struct lasting_value){at, value, tag};
 }
 
@@ -55,4 +63,19 @@ const struct lasting_value *lasting_most(const struct lasting *l,
             best = least;
     }
     return best != NULL ? best : greatest(l);
+}
+
+const struct lasting_value *lasting_longest(const struct lasting *l,
+                                            int64_t least, uint64_t length,
+                                            uint64_t end) {
+    const struct lasting_value *best = NULL;
+    for (unsigned i = 0; i < l->count; i++) {
+        const struct lasting_value *v = &l->value[i];
+        uint64_t until = i + 1 < l->count ? v[1].at : end;
+        if (v->value < least || until - v->at < length)
+            continue;
+        best = v;
+        length = until - v->at + 1;
+    }
+    return best;
 }

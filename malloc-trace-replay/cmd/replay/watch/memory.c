@@ -6,9 +6,9 @@
  * a moment, the live blocks are sorted by address and compared with the pages
  * that are resident (memory_account.h): in full at the operations of
  * --memory-at and at the end, with the blocks that hold free bytes, and a map;
- * in sums only for the curve. Sums take at most a twentieth of the time, in a
- * pause of that pause; full accounts have no limit; neither is in the measured
- * time.
+ * in sums only for the curve. The time that sums take is bounded (EAGER_NS,
+ * SHORT_SHARE, PAUSE_SHARE), that of full accounts is not; neither is in the
+ * measured time.
  *
  * On one thread, a block is noted at the end of its batch, unless its slot was
  * taken again before; on several threads, at moments. A page whose blocks were
@@ -55,12 +55,19 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 /* Unit of recorded time: 32 bits are 13 days. */
 #define UNIT_NS ((uint64_t)1 << 18)
 
-/* Processor time between two looks in short, as a multiple of that of the last
-   one; in a pause, recorded time. */
+/* Processor time between two looks in short, and recorded time in a pause, as a
+   multiple of the time that the last one took. */
 #define SHORT_SHARE 19u
+#define PAUSE_SHARE 2u
+/* Looks that take no more than this in all need not wait. They are made when
+   the trace has grown by one of GROWN_PARTS since the last one. */
+#define EAGER_NS    ((uint64_t)250000000)
+#define GROWN_PARTS 16u
 #define POINTS      512u
 /* The most waste is that which lasts for this part of the trace. */
 #define LASTING_PARTS 100u
+#define LONG_PARTS    10
+#define PEAK_PARTS    100u
 /* Cells of a map that show single pages. */
 #define CELLS_SHOWN 4096u
 /* Words, and blocks, from the prefetch of a fact to its use. */
@@ -103,7 +110,8 @@ struct memory_watch {
     size_t next_stop;
     uint64_t looked_ops; /* at the last glance on threads of their own */
     struct {
-        uint64_t operation, rss_bytes;
+        uint64_t rss_bytes; /* most */
+        uint64_t operation, at_rss_bytes, live_bytes;
     } peak;
     struct lasting waste; /* bytes that are resident and not alive */
     struct curve_point point[POINTS];
@@ -683,9 +691,15 @@ static uint64_t axis_of(const struct memory_watch *m, uint64_t ops) {
 static void note_peaks(struct memory_watch *m, const struct replay_batch *b,
                        uint64_t rss_bytes) {
     uint64_t ops = b->account.ops;
-    if (rss_bytes > m->peak.rss_bytes) {
+    /* Among moments with about as much resident memory, that with most live
+       bytes says what needs it. */
+    m->peak.rss_bytes = tcm_max_u64(m->peak.rss_bytes, rss_bytes);
+    uint64_t least = m->peak.rss_bytes - m->peak.rss_bytes / PEAK_PARTS;
+    if (rss_bytes >= least && (m->peak.at_rss_bytes < least ||
+                               b->account.live_bytes > m->peak.live_bytes)) {
         m->peak.operation = ops;
-        m->peak.rss_bytes = rss_bytes;
+        m->peak.at_rss_bytes = rss_bytes;
+        m->peak.live_bytes = b->account.live_bytes;
     }
     lasting_add(&m->waste, axis_of(m, ops),
                 (int64_t)rss_bytes - (int64_t)b->account.live_bytes, ops);
@@ -710,7 +724,11 @@ static void look(struct memory_watch *m, const struct replay_batch *b,
     m->looks++;
     m->look_ns += now - since_ns;
     m->next_ns = cpu_ns + SHORT_SHARE * (cpu_ns - since_cpu_ns);
-    m->next_pause_ns = m->now_ns + SHORT_SHARE * (cpu_ns - since_cpu_ns);
+    m->next_pause_ns = m->now_ns + PAUSE_SHARE * (cpu_ns - since_cpu_ns);
+}
+
+static bool has_grown(uint64_t before, uint64_t now) {
+    return now - before > before / GROWN_PARTS;
 }
 
 /* True if a look in short has something to see, and its share of the time is
@@ -721,7 +739,12 @@ static bool short_look_is_due(const struct memory_watch *m,
         return true;
     if (is_pause)
         return m->now_ns >= m->next_pause_ns;
-    return b->account.ops > m->point[m->points - 1].operation + m->step_ops &&
+    const struct curve_point *last = &m->point[m->points - 1];
+    if (b->account.ops <= last->operation + m->step_ops)
+        return false;
+    bool grew = has_grown(last->operation, b->account.ops) ||
+                has_grown(last->recorded_ns, m->now_ns);
+    return (grew && m->look_ns < EAGER_NS) ||
            tcm_clock_process_cpu_ns() >= m->next_ns;
 }
 
@@ -758,12 +781,24 @@ static void memory_moment(struct replay_watch *w, void *state,
 
 /* --- The file ------------------------------------------------------------- */
 
+/* The moment of most waste: a state that lasts for a good part of the trace is
+   preferred to one that wastes little more, as after the last free. */
+static const struct lasting_value *most_waste(const struct memory_watch *m) {
+    uint64_t end = axis_of(m, m->looked_ops);
+    const struct lasting_value *most =
+        lasting_most(&m->waste, end / LASTING_PARTS, end);
+    const struct lasting_value *longest =
+        most == NULL
+            ? NULL
+            : lasting_longest(&m->waste, most->value - most->value / LONG_PARTS,
+                              end / LONG_PARTS, end);
+    return longest != NULL ? longest : most;
+}
+
 /* Writes the moments that are worth a look in full. */
 static void put_moments(struct memory_watch *m) {
     struct tool_json *j = &m->json;
-    const struct lasting_value *waste =
-        lasting_most(&m->waste, axis_of(m, m->looked_ops) / LASTING_PARTS,
-                     axis_of(m, m->looked_ops));
+    const struct lasting_value *waste = most_waste(m);
     tool_json_begin_object(j, "peak");
     tool_json_u64(j, "operation", m->peak.operation);
     tool_json_u64(j, "rss_bytes", m->peak.rss_bytes);
