@@ -149,6 +149,7 @@ fails_with "as a trace" 4 leaks --json t.json kept.lz4
 is "has the same leaks" "$(found t.json)" "$(found leaks.json)"
 like "on standard output" "$out" '^kept.lz4: 1.29 KiB in 15 blocks of 2'
 fails_with "two traces" 4 leaks --json t.json kept.lz4 kept.lz4
+like "are counted" "$out" "^2 traces: "
 is "have them twice" "$(field t.json bytes blocks)" "2640 30"
 fails_with "JSON alone on standard output" 4 leaks --json - kept.lz4
 cp "$out" out.json
@@ -159,6 +160,9 @@ fails_with "growth in two traces" 1 leaks --growing kept.lz4 kept.lz4
 fails_with "growth in a few blocks" 1 leaks --growing kept.lz4
 fails_with "two modes" 2 leaks --growing --at-end kept.lz4
 fails_with "a name with %p" 2 leaks -o x.%p -- ./app
+"$malloc_trace" record -q --sites=sample:100 -o sample.lz4 -- ./app leak >/dev/null
+"$malloc_trace" leaks sample.lz4 >text 2>&1
+like "samples are said to be estimates" text "^call sites are of samples: "
 "$malloc_trace" record -q --sites=caller -o caller.lz4 -- ./app leak >/dev/null
 fails_with "callers alone" 4 leaks --json t.json caller.lz4
 is "have the sums" "$(field t.json bytes blocks)" "1320 15"
@@ -191,6 +195,29 @@ for how in -O2 "-O1 -fno-inline"; do
         skip "C++ $how" "no compiler for a program"
     fi
 done
+
+# Threads whose function is inlined into the library's, without the debug
+# information that says so.
+cat >inlined.cc <<'END'
+#include <functional>
+#include <thread>
+static char *volatile last;
+int main() {
+    std::function<void()> work = [] { last = new char[3000]; };
+    for (int i = 0; i < 40; i++)
+        std::thread([i] { last = new char[1000]; }).join();
+    for (int i = 0; i < 5; i++)
+        work();
+    last = nullptr;
+}
+END
+# shellcheck disable=SC2086
+if $CXX -O2 -pthread -o inlined inlined.cc 2>err; then
+    fails_with "inlined into std::thread" 4 leaks --json in.json -- ./inlined
+    at_least "its blocks are leaks" "$(found in.json | grep -c "^40000 40 ")" 1
+else
+    skip "inlined into std::thread" "no compiler for a program"
+fi
 
 # Interpreters.
 cp "$here/report/leaks_program.py" script.py

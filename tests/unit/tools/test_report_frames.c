@@ -40,7 +40,20 @@ static void functions(void) {
         {"main::{lambda(std::string)#1}::operator()(std::string) const", USER},
         {"std::_Function_handler<void (int), main::{lambda(int)#1}>::_M_invoke("
          "std::_Any_data const&, int&&)",
+         USER}, /* no file is known, and the lambda may be inlined */
+        {"std::_Function_handler<void (int), main::{lambda(int)#1}>::_M_manager"
+         "(std::_Any_data&, std::_Any_data const&)",
          SYSTEM},
+        {"std::_Function_handler<bool (char), std::__detail::_AnyMatcher<"
+         "std::regex_traits<char> > >::_M_invoke(std::_Any_data const&)",
+         SYSTEM},
+        {"std::thread::_State_impl<std::thread::_Invoker<std::tuple<"
+         "main::{lambda()#1}> > >::_M_run()",
+         USER},
+        {"std::thread::_M_start_thread(std::unique_ptr<std::thread::_State>)",
+         SYSTEM},
+        {"std::sys::backtrace::__rust_begin_short_backtrace", USER},
+        {"std::thread::Thread::new", SYSTEM},
         {"app::operator<<(std::ostream&, app::node const&)", USER},
         {"app::operator new(unsigned long)", USER},
         {"core::engine::load(int)", USER},

@@ -504,8 +504,12 @@ static bool exceeds(const struct leaks *l, const struct run *r) {
            ((any || r->limits_blocks) && l->blocks > r->max_blocks);
 }
 
-/* Says why a row may be no leak. */
+/* Says why rows may be no leaks, or others may be missing. */
 static void print_doubts(const struct leaks *l, const struct run *r) {
+    if (l->t.sampled)
+        fputs("call sites are of samples: figures are estimates, and leaks "
+              "between the samples\nare not seen\n",
+              r->out);
     if (l->count == 0)
         return;
     if (!l->growing && l->t.is_part)
@@ -561,6 +565,7 @@ static int run_command(struct run *r) {
 int cmd_leaks(int argc, char **argv) {
     static struct run r = {.top = 20, .stacks = 1, .find = {.in = &r.in}};
     struct tool_opts o;
+    char several[40];
     report_input_init(&r.in);
     if (!parse_options(&r, &o, split_command(&r.command, argc, argv), argv))
         return o.status;
@@ -572,7 +577,10 @@ int cmd_leaks(int argc, char **argv) {
                       : r.at_end ? LEAKS_AT_END
                                  : LEAKS_AUTO;
         r.find.stacks = r.stacks;
-        r.name = r.in.count != 0 ? r.in.traces[0] : NULL;
+        snprintf(several, sizeof(several), "%zu traces", (size_t)r.in.count);
+        r.name = r.in.count > 1    ? several
+                 : r.in.count != 0 ? r.in.traces[0]
+                                   : NULL;
         status = r.command.argv != NULL ? run_command(&r) : report_leaks(&r);
     }
     report_input_fini(&r.in);

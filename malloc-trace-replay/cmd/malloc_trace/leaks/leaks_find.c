@@ -85,7 +85,7 @@ static const char *const kept[] = {
     "3std2rt4init",
     "14stack_overflow",
     "stack_overflow::",
-    "^std::thread::",
+    "^std::thread::[A-Za-z]",
     "3std6thread",
     "^std::io::stdio::",
     "3std2io5stdio",

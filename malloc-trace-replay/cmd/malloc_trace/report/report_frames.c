@@ -169,6 +169,16 @@ static const char *const rust_functions[] = {
     "rust_begin_unwind", "rust_panic",
 };
 
+/* Functions of libraries that call the program's code and allocate nothing
+   themselves: beginnings of names, and a part behind. */
+static const struct {
+    const char *begin, *part;
+} trampolines[] = {
+    {"std::thread::_State_impl<", "::_M_run("},
+    {"std::_Function_handler<", "::_M_invoke("},
+    {"std::", "__rust_begin_short_backtrace"},
+};
+
 /* Beginnings of file names of modules. */
 static const char *const system_modules[] = {
     "libstdc++.so", "libc++.so",      "libc++abi.so",   "libgcc_s.so",
@@ -326,9 +336,23 @@ static bool is_rust_mangled(const char *name) {
     return false;
 }
 
-static bool is_system_function(const char *name) {
+static bool is_trampoline(const char *name) {
+    const char *path = report_frame_qualified(name);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(trampolines); i++)
+        if (has_prefix(path, trampolines[i].begin) &&
+            strstr(path, trampolines[i].part) != NULL)
+            return strstr(path, "std::__detail::") == NULL;
+    return false;
+}
+
+static bool is_system_function(const struct symbol_name *n) {
+    const char *name = n->function;
     if (has_prefix(name, "_R"))
         return is_rust_mangled(name);
+    /* Without debug information nobody knows which functions of the program
+       are inlined there. */
+    if (n->file == NULL && is_trampoline(name))
+        return false;
     if (is_wrapper(name) || IS_ONE_OF(libc_functions, name) ||
         BEGINS(name, rust_functions) ||
         BEGINS(report_frame_qualified(name), cxx_prefixes))
@@ -382,7 +406,7 @@ enum report_frame_class report_frame_class(const struct symbol_name *n,
              !CONTAINS(n->module, package_files)))
             return REPORT_FRAME_SYSTEM;
     }
-    if ((n->function != NULL && is_system_function(n->function)) ||
+    if ((n->function != NULL && is_system_function(n)) ||
         CONTAINS(n->file, system_files))
         return REPORT_FRAME_SYSTEM;
     if (CONTAINS(n->file, package_files) || CONTAINS(n->module, package_files))
