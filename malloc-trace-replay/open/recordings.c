@@ -470,3 +470,20 @@ const char *open_recordings_choose(const char *name, char room[PATH_MAX]) {
     open_recordings_free(&all);
     return chosen;
 }
+
+int open_recordings_join_spools(char **name, int count) {
+    static const char end[] = ".spool";
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        size_t n = strlen(name[i]), base = n - (sizeof(end) - 1);
+        bool joins = false;
+        if (n > sizeof(end) - 1 && strcmp(name[i] + base, end) == 0)
+            for (int k = 0; k < count && !joins; k++)
+                joins = strncmp(name[k], name[i], base) == 0 &&
+                        name[k][base] == '\0';
+        /* Names that moved are found at their new places. */
+        if (!joins)
+            name[kept++] = name[i];
+    }
+    return kept;
+}

@@ -70,4 +70,8 @@ void open_recordings_free(struct open_recordings *all);
  */
 const char *open_recordings_choose(const char *name, char room[PATH_MAX]);
 
+/* Takes away each NAME.spool of the COUNT names for which NAME is there as well
+   and is read with it: as "report app.*" has them. Returns the new count. */
+int open_recordings_join_spools(char **name, int count);
+
 #endif

@@ -123,7 +123,8 @@ struct mtr_recorder {
     uint32_t own_threads;       /* threads of the recorder */
     pthread_t saver_thread;     /* 0: there is none to join */
     bool exited;                /* the library's destructor has run */
-    uint32_t exit_tid;          /* the destructor's thread, if it waits */
+    const int *exit_self;       /* errno of the destructor's thread, if it
+                                   waits: gettid may be forbidden by now */
     bool pattern_per_process;   /* PATTERN has %p */
     int pattern_error;          /* errno of PATTERN, 0: usable */
     uint64_t first_token;

@@ -136,7 +136,7 @@ void mtr_exit(void) {
         (void)mtr_saver_await(rec, LAST_WORDS_NS);
     if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
         tcm_load_relaxed(&rec->link.finish) == 0) {
-        rec->exit_tid = tcm_os_tid();
+        rec->exit_self = &errno;
         tcm_store_release(&rec->link.finish, 1u);
         mtr_saver_round(rec);
     }

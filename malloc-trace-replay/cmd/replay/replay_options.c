@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
+#include "open/recordings.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -490,7 +491,7 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         return false;
     }
     out->file = o.operand;
-    out->files = o.operand_count;
+    out->files = open_recordings_join_spools(o.operand, o.operand_count);
     /* The process that made this one checked the rest. */
     if (out->decodes)
         return true;

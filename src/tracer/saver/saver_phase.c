@@ -257,17 +257,17 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
 
 /* How threads are checked. */
 struct flight {
-    uint32_t self;  /* thread that exits */
-    bool first;     /* this is the first check */
-    bool may_open;  /* files of /proc may be opened */
-    uint64_t since; /* time of the first check */
+    const int *self; /* errno of the thread that exits */
+    bool first;      /* this is the first check */
+    bool may_open;   /* files of /proc may be opened */
+    uint64_t since;  /* time of the first check */
 };
 
 /* True if T may still have a call in flight. */
 static bool is_in_flight(struct mtr_thread_cold *t, const struct flight *f) {
     uint64_t now;
     if (f->first)
-        t->stopped_cpu_ns = t->tid == 0 || t->tid == f->self ||
+        t->stopped_cpu_ns = t->tid == 0 || t->self == f->self ||
                                     !tcm_os_thread_cpu_ns(t->tid, &now)
                                 ? FLIGHT_OVER
                                 : now;
@@ -305,7 +305,7 @@ static bool any_in_flight(struct mtr_recorder *rec, const struct flight *f) {
 static void await_calls_in_flight(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     struct flight f = {
-        .self = rec->exit_tid != 0 ? rec->exit_tid : tcm_os_tid(),
+        .self = rec->exit_self != NULL ? rec->exit_self : &errno,
         .first = true,
         .may_open = s->may_open || (s->filters != UINT64_MAX &&
                                     count_filters(s->status_fd) == s->filters),

@@ -351,6 +351,7 @@ void mtr_put_tokens(struct mtr_thread *t) {
 
 void mtr_put_thread_start(struct mtr_thread *t) {
     t->cold->tid = tcm_os_tid();
+    t->cold->self = &errno;
     publish(t, mtf_raw_put_thread_start(t->pos, t->cold->tid));
 }
 

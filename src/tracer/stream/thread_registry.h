@@ -31,6 +31,7 @@ struct mtr_thread_cold {
     uint32_t as_thread;        /* late stream: thread of its events */
     uint32_t id;               /* number of the thread in the trace */
     uint32_t tid;              /* kernel's id; 0: several threads */
+    const int *self;           /* the thread's errno, which names it */
     uint32_t long_frees;       /* long frees without short ones between */
     uintptr_t long_free_end;   /* end of the last long free */
     uint64_t long_free_token;  /* next token at the last long free */

@@ -97,6 +97,15 @@ one "spool alone" 2 300 0.08 "$work/alone.$suffix"
 if [ -x "$postprocess" ] && [ -e "$work/alone.$suffix.spool" ]; then
     "$postprocess" --quiet --json "$work/json" "$work/alone.$suffix" "$work/p1"
     all=$(json "$work/json" events)
+    if [ -x "$malloc_trace" ] && [ -e "$work/alone.$suffix" ]; then
+        for how in report info; do
+            "$malloc_trace" $how "$work/alone.$suffix" >"$work/one" 2>"$work/err"
+            "$malloc_trace" $how "$work/alone.$suffix"* >"$work/both" \
+                2>>"$work/err"
+            is "$how: beside its spool it counts once" \
+                "$(head -n 4 "$work/both")" "$(head -n 4 "$work/one")"
+        done
+    fi
     rm -f "$work/alone.$suffix"
     "$postprocess" --quiet --json "$work/json2" "$work/alone.$suffix" \
         "$work/p2" \

@@ -70,6 +70,8 @@ recorded() {
 }
 recorded "filter" 42 inside allow $recorded
 recorded "filter, little" 42 inside allow-little $recorded
+recorded "filter that refuses gettid from then on" 42 inside \
+    allow $plain,futex
 recorded "filter of all threads" 42 inside allow $recorded,$recorder tsync
 recorded "filter, large blocks" 42 inside allow-large $recorded,prctl
 recorded "filter of all threads, large blocks" 42 inside \

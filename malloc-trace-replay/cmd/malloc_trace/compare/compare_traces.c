@@ -50,8 +50,11 @@ static int results_of(const struct compare_files *f,
 
 bool compare_files_take(struct compare_files *f, const struct tool_opts *o) {
     const char *result[RESULTS];
+    int names = f->is_command
+                    ? o->operand_count
+                    : open_recordings_join_spools(o->operand, o->operand_count);
     f->operand = o->operand;
-    f->operands = (size_t)o->operand_count;
+    f->operands = (size_t)names;
     f->operand[f->operands] = NULL;
     if (f->operands == 0) {
         (void)tool_usage_error("no FILE and no COMMAND given");
@@ -66,7 +69,7 @@ bool compare_files_take(struct compare_files *f, const struct tool_opts *o) {
         }
     return !tool_files_collide(result, results_of(f, result),
                                (const char *const *)f->operand,
-                               has_traces ? o->operand_count : 0);
+                               has_traces ? names : 0);
 }
 
 bool compare_files_take_stdout(const struct compare_files *f) {

@@ -167,6 +167,7 @@ int cmd_info(int argc, char **argv) {
         return o.status;
     if (o.operand_count == 0)
         return tool_usage_error("no FILE given");
+    o.operand_count = open_recordings_join_spools(o.operand, o.operand_count);
     if (o.operand_count == 1)
         r.chosen = open_recordings_choose(o.operand[0], r.chosen_room);
     int status = check_outputs(&r, &o);

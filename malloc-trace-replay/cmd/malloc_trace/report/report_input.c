@@ -27,7 +27,8 @@ int report_input_take(struct report_input *in, const struct tool_opts *o) {
     if (in->skip.off && in->skips.count != 0)
         return tool_usage_error("--skip and --no-skip exclude each other");
     in->traces = (const char *const *)o->operand;
-    in->count = (size_t)o->operand_count;
+    in->count =
+        (size_t)open_recordings_join_spools(o->operand, o->operand_count);
     if (in->count == 1) {
         in->named = in->traces[0];
         in->chosen = open_recordings_choose(in->named, in->chosen_room);
