@@ -88,6 +88,19 @@ static const char *const wrapper_functions[] = {
     "_realloc_custom _safe_emalloc _safe_erealloc _safe_femalloc "
     "_safe_ferealloc _safe_malloc _safe_realloc _zend_mm_alloc "
     "_zend_mm_realloc _zend_mm_realloc2 smart_str_erealloc",
+    /* SDL, libuv, libgit2, gRPC, HarfBuzz, binutils, Jansson, curl, libxml2 */
+    "SDL_calloc SDL_malloc SDL_realloc SDL_strdup uv__calloc uv__malloc "
+    "uv__realloc uv__reallocf uv__strdup uv__strndup git__calloc git__malloc "
+    "git__realloc git__strdup git__strndup gpr_malloc gpr_realloc gpr_strdup "
+    "gpr_zalloc hb_calloc hb_malloc hb_realloc bfd_alloc bfd_malloc "
+    "bfd_realloc bfd_zalloc bfd_zmalloc jsonp_malloc jsonp_strdup "
+    "jsonp_strndup curl_dbg_calloc curl_dbg_malloc curl_dbg_realloc "
+    "curl_dbg_strdup xmlMallocLoc xmlMemMalloc xmlReallocLoc xmlStrdup "
+    "xmlStrndup",
+    /* names that many programs have */
+    "checked_malloc checked_realloc ecalloc emalloc erealloc estrdup "
+    "malloc_or_die mem_alloc mem_calloc mem_realloc realloc_or_die "
+    "safe_calloc safe_malloc safe_realloc safe_strdup strdup_or_die",
     /* Mono */
     "monoeg_g_calloc monoeg_g_memdup monoeg_g_strdup monoeg_malloc "
     "monoeg_malloc0 monoeg_realloc monoeg_try_malloc",
