@@ -274,13 +274,17 @@ static void print_summary_peak(const struct info_file *f) {
         puts("unknown");
         return;
     }
-    put_part(&line, "", "%s", tool_text_bytes(&a, l->peak_bytes));
+    bool is_sure = f->kind != INFO_RAW || info_at_most(f) <= l->peak_bytes;
+    put_part(&line, "", "%s%s", is_sure ? "" : "about ",
+             tool_text_bytes(&a, l->peak_bytes));
     if (l->peak_bytes_ns > start)
         put_part(&line, " ", "after %s",
                  tool_text_ns(&b, l->peak_bytes_ns - start));
-    if (f->kind == INFO_RAW && info_at_most(f) > l->peak_bytes)
+    if (!is_sure) {
         put_part(&line, "; ", "surely at most %s",
                  tool_text_bytes(&b, info_at_most(f)));
+        put_part(&line, "; ", "the true one: malloc-trace report");
+    }
     putchar('\n');
     put_label("live at end");
     printf("%s in %s block%s\n", tool_text_bytes(&a, l->bytes),
