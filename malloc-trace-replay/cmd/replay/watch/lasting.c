@@ -27,14 +27,16 @@ void lasting_add(struct lasting *l, uint64_t at, int64_t value, uint64_t tag) {
     if (l->count == LASTING_VALUES)
         merge(l);
     TCM_ASSERT(l->count < LASTING_VALUES);
-    struct lasting_value *last = &l->value[l->count - 1];
-    bool is_one = l->count != 0 && tag == last->tag;
-    if (l->count != 0 && value < last->value) {
-        last->value = value;
-        last->tag = tag;
+    if (l->count != 0) {
+        struct lasting_value *last = &l->value[l->count - 1];
+        bool is_one = tag == last->tag;
+        if (value < last->value) {
+            last->value = value;
+            last->tag = tag;
+        }
+        if (is_one)
+            return;
     }
-    if (is_one)
-        return;
     l->value[l->count++] = (struct lasting_value){at, value, tag};
 }
 

@@ -752,9 +752,10 @@ static bool short_look_is_due(const struct memory_watch *m,
    and as much memory is resident. */
 static bool last_look_holds(const struct memory_watch *m,
                             const struct replay_batch *b, uint64_t rss_bytes) {
+    if (m->points == 0)
+        return false;
     const struct curve_point *last = &m->point[m->points - 1];
-    return m->points != 0 && last->operation == b->account.ops &&
-           last->rss_bytes == rss_bytes;
+    return last->operation == b->account.ops && last->rss_bytes == rss_bytes;
 }
 
 static void memory_moment(struct replay_watch *w, void *state,
