@@ -263,6 +263,11 @@ static void print_requested(const struct info_file *f) {
     putchar('\n');
 }
 
+/* True if the peak is the true one: the order of a raw trace does not matter. */
+static bool peak_is_sure(const struct info_file *f) {
+    return f->kind != INFO_RAW || info_at_most(f) <= f->live.peak_bytes;
+}
+
 static void print_summary_peak(const struct info_file *f) {
     const struct info_live *l = &f->live;
     uint64_t start = start_of(f);
@@ -274,13 +279,12 @@ static void print_summary_peak(const struct info_file *f) {
         puts("unknown");
         return;
     }
-    bool is_sure = f->kind != INFO_RAW || info_at_most(f) <= l->peak_bytes;
-    put_part(&line, "", "%s%s", is_sure ? "" : "about ",
+    put_part(&line, "", "%s%s", peak_is_sure(f) ? "" : "about ",
              tool_text_bytes(&a, l->peak_bytes));
     if (l->peak_bytes_ns > start)
         put_part(&line, " ", "after %s",
                  tool_text_ns(&b, l->peak_bytes_ns - start));
-    if (!is_sure) {
+    if (!peak_is_sure(f)) {
         put_part(&line, "; ", "surely at most %s",
                  tool_text_bytes(&b, info_at_most(f)));
         put_part(&line, "; ", "the true one: malloc-trace report");
@@ -507,7 +511,7 @@ static void print_live(const struct info_file *f) {
         return;
     }
     print_peak(f, "peak of live bytes", l->peak_bytes, l->peak_bytes_ns);
-    if (f->kind == INFO_RAW && info_at_most(f) > l->peak_bytes)
+    if (!peak_is_sure(f))
         printf("  %-24s %15s, see malloc-trace-info(1)\n", "  at most",
                tool_text_count(&t, info_at_most(f)));
     print_peak(f, "peak of live blocks", l->peak_blocks, l->peak_blocks_ns);
