@@ -263,7 +263,7 @@ static void print_requested(const struct info_file *f) {
     putchar('\n');
 }
 
-/* True if the peak is the true one: the order of a raw trace does not matter. */
+/* True if no order of events could make the peak higher. */
 static bool peak_is_sure(const struct info_file *f) {
     return f->kind != INFO_RAW || info_at_most(f) <= f->live.peak_bytes;
 }
