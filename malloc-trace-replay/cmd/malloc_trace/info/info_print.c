@@ -285,9 +285,8 @@ static void print_summary_peak(const struct info_file *f) {
         put_part(&line, " ", "after %s",
                  tool_text_ns(&b, l->peak_bytes_ns - start));
     if (!peak_is_sure(f)) {
-        put_part(&line, "; ", "surely at most %s",
+        put_part(&line, ", ", "at most %s; exact in report",
                  tool_text_bytes(&b, info_at_most(f)));
-        put_part(&line, "; ", "the true one: malloc-trace report");
     }
     putchar('\n');
     put_label("live at end");
