@@ -11,7 +11,7 @@
 #include "core/thread_cache.h"
 #include "core/thread_shard.h"
 
-#define TOTAL_BUDGET ((int64_t)32 << 20)
+#define TOTAL_BUDGET ((int64_t)48 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
 #define CACHES_ASKED 8u /* when budget is short */

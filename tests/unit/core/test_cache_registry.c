@@ -113,7 +113,7 @@ static void test_budgets(void) {
     struct verdict v = {true, true, true, true, true, true};
     prng_seed(&random, 4);
     total = (int64_t)tcm_registry_budget();
-    tap_is_i64(total, 32 << 20, "the total at first");
+    tap_is_i64(total, 48 << 20, "the total at first");
     total = 6 << 20;
     tcm_registry_set_budget((uint64_t)total);
     for (unsigned step = 0; step < STEPS; step++) {
@@ -145,7 +145,7 @@ static void test_budgets(void) {
     tap_ok(same_as_model(), "a total without bound is bounded");
     while (count != 0)
         tcm_cache_destroy(cache[--count]);
-    total = 32 << 20;
+    total = 48 << 20;
     tcm_registry_set_budget((uint64_t)total);
     tap_is_i64(unclaimed(), total, "all is unclaimed again");
     cache[count] = tcm_cache_new();
@@ -173,7 +173,7 @@ static void test_many(void) {
     uint64_t budgets = 0;
     for (unsigned i = 0; i < MANY; i++)
         budgets += many[i]->budget_bytes;
-    tap_ok(budgets <= ((uint64_t)40 << 20), "budgets of %d caches: %llu KiB",
+    tap_ok(budgets <= ((uint64_t)56 << 20), "budgets of %d caches: %llu KiB",
            MANY, (unsigned long long)budgets / 1024);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < MANY; i++) {
@@ -218,7 +218,7 @@ static void test_turns(void) {
            "caches give in turn: %u %u %u", robbed[0], robbed[1], robbed[2]);
     while (count != 0)
         tcm_cache_destroy(cache[--count]);
-    tcm_registry_set_budget(32 << 20);
+    tcm_registry_set_budget(48 << 20);
 }
 
 static void test_regions(void) {

@@ -115,7 +115,7 @@ static void test_figures(void) {
 static void test_settings(void) {
     struct tcm_heap_settings s;
     tcm_heap_settings(&s);
-    tap_ok(s.cache_budget_bytes == 32 << 20 && s.limit_bytes == 0 &&
+    tap_ok(s.cache_budget_bytes == 48 << 20 && s.limit_bytes == 0 &&
                s.release_rate_milli == 1000 && !s.release_at_once,
            "defaults");
     s.limit_bytes = 8 << 20;

@@ -148,8 +148,8 @@ static const struct compare_setting settings[] = {
      "blocks that pass between a thread and the heap together (32)", NULL},
 
     {TCM_ALLOCATOR_NAME, "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=", SETTING_SIZE,
-     "4194304,134217728", "33554432", 512 * KIB, GIB, 4, 0, 0,
-     "bytes in all thread caches together (33554432)",
+     "4194304,134217728", "50331648", 512 * KIB, GIB, 4, 0, 0,
+     "bytes in all thread caches together (50331648)",
      "MallocExtension_SetNumericProperty(\"tcmalloc.max_total_thread_cache_"
      "bytes\", $);"},
     {TCM_ALLOCATOR_NAME, "TCMALLOC_RELEASE_RATE=", SETTING_NUMBER, "0,10", "1",
