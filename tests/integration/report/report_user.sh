@@ -60,7 +60,11 @@ if $CC -g -O1 -fno-builtin -o app "$here/report/report_user.c" 2>err; then
         report --by=$by t
     done >text
     report --tree t >>text
-    report --diff t t >>text
+    report --diff t t >same
+    cat same >>text
+    is "a difference leaves out rows without one" \
+        "$(grep -c '_80\|_500\|_3000' same)" 0
+    like "and says so" same '^[0-9]+ rows without a difference$'
     is "no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
     report --by=line t | grep -v '%  *[a-z]* <' >text
     like "shortened names have their ends" text "^/.*report_user.c:$line\$"

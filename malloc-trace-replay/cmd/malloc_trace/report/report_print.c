@@ -280,29 +280,50 @@ static void put_shares(const struct report_rows *r,
     free(share);
 }
 
+/* True if no figure of the text differs. */
+static bool is_unchanged(const struct report_row *row) {
+    const struct report_tally *now = &row->sum, *before = &row->old;
+    return now->bytes == before->bytes && now->calls == before->calls &&
+           now->live_bytes == before->live_bytes && now->live == before->live &&
+           now->at_peak_bytes == before->at_peak_bytes;
+}
+
+/* Prints the row at index I. */
+static void put_row(const struct layout *l, const struct report_rows *r,
+                    size_t i, const struct report_print_options *o) {
+    const struct report_row *row = &r->row[i];
+    if (o->diff) {
+        put_difference(l, &row->sum, &row->old, row->location);
+        return;
+    }
+    put_line(l, &row->sum, row->location);
+    put_callers(i, row->location, report_rows_value(&row->sum, o->sort), o);
+    put_shares(r, row, o);
+}
+
 void report_print_rows(const struct report_rows *r,
                        const struct report_print_options *o) {
     struct tool_text text;
     struct layout l = make_layout(r, o);
+    size_t changed = 0, unchanged = 0;
     put_heads(&l, o);
-    for (size_t i = 0; i < shown(r, o); i++) {
-        const struct report_row *row = &r->row[i];
-        if (o->diff) {
-            put_difference(&l, &row->sum, &row->old, row->location);
-            continue;
-        }
-        put_line(&l, &row->sum, row->location);
-        put_callers(i, row->location, report_rows_value(&row->sum, o->sort), o);
-        put_shares(r, row, o);
+    for (size_t i = 0; i < r->count; i++) {
+        if (o->diff && is_unchanged(&r->row[i]))
+            unchanged++;
+        else if (changed++ < o->top)
+            put_row(&l, r, i, o);
     }
     if (o->diff)
         put_difference(&l, &r->total, &r->old_total, "all");
     else
         put_line(&l, &r->total, "all");
-    if (shown(r, o) < r->count)
+    if (changed > o->top)
         printf("%s more row%s; --top=%zu shows all\n",
-               tool_text_count(&text, r->count - shown(r, o)),
-               r->count - shown(r, o) == 1 ? "" : "s", r->count);
+               tool_text_count(&text, changed - o->top),
+               changed - o->top == 1 ? "" : "s", changed);
+    if (unchanged != 0)
+        printf("%s row%s without a difference\n",
+               tool_text_count(&text, unchanged), unchanged == 1 ? "" : "s");
     if (!o->diff && r->total.temporary != 0)
         printf("temp.: blocks that their thread freed or resized in its very "
                "next call\n");
