@@ -223,6 +223,8 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
         demux_site_def(d, e);
         return 0;
     case MTF_EVENT_WRONG: /* report --errors reads it from the raw trace */
+        d->wrong_frees++;
+        return 0;
     case MTF_EVENT_STATE: /* the decoder has noted it in the stream's state */
     case MTF_EVENT_UNTRACED:
     case MTF_EVENT_UNKNOWN: /* of a later version */

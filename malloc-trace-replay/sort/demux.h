@@ -146,6 +146,7 @@ struct demux {
     uint64_t gap_bytes, undecodable_bytes, bad_places;
     uint64_t hidden_zero; /* segments that ended early with a zero byte */
     uint64_t present_events;
+    uint64_t wrong_frees;
     /* Definitions of call sites that were read and not yet written: u8 length
        and bytes of each. */
     uint8_t *site_defs;

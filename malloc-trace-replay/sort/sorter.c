@@ -90,6 +90,7 @@ static void account_finish(struct sort_account *a, struct tool_raw *raw,
     a->end_ns = o->last_ns;
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;
     a->bad_places = d->bad_places + d->hidden_zero;
+    a->wrong_frees = d->wrong_frees;
     finish_losses(a, raw, o);
     a->raw_bytes = tool_raw_bytes(raw);
     a->file_bytes = tool_raw_stored_bytes(raw);
@@ -148,6 +149,9 @@ static size_t account_values(const struct sort_account *a,
     if (a->begins_late)
         values[n++] =
             (struct mtf_account_value){MTF_PROC_ACCOUNT_BEGINS_LATE, 1};
+    if (a->wrong_frees != 0)
+        values[n++] = (struct mtf_account_value){MTF_PROC_ACCOUNT_WRONG_FREES,
+                                                 a->wrong_frees};
     uint64_t v;
     for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
         if (tool_raw_account(a->raw, f, &v))

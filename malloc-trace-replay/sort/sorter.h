@@ -43,6 +43,7 @@ struct sort_account {
     uint64_t raw_bytes, file_bytes, out_bytes;
     uint64_t prologue_ops, epilogue_ops, left_out_events; /* of a window */
     uint64_t present_blocks;
+    uint64_t wrong_frees;
     bool complete, clean_end, growing, begins_late, forced_stop;
     bool is_part;     /* operations were left out or added on purpose */
     bool interrupted; /* by the user; set before the rest is gathered */

@@ -164,7 +164,8 @@ enum mtf_proc_phase {
     X(PROLOGUE_OPS, 40, "prologue_ops")                                        \
     X(EPILOGUE_OPS, 41, "epilogue_ops")                                        \
     X(LEFT_OUT_EVENTS, 42, "left_out_events")                                  \
-    X(BEGINS_LATE, 43, "begins_late")
+    X(BEGINS_LATE, 43, "begins_late")                                          \
+    X(WRONG_FREES, 44, "wrong_frees")
 
 enum mtf_proc_account {
 #define X(name, number, text) MTF_PROC_ACCOUNT_##name = number,

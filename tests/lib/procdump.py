@@ -251,15 +251,15 @@ CLOSING = (
     "start_ns end_ns raw_bytes damaged_events index_offset "
     "present_blocks").split()
 
-CLOSING_OF_FILTERS = {40: "prologue_ops", 41: "epilogue_ops",
-                      42: "left_out_events"}
+CLOSING_OF_SOME = {40: "prologue_ops", 41: "epilogue_ops",
+                   42: "left_out_events", 43: "begins_late", 44: "wrong_frees"}
 
 
 def closing_name(field):
     if field >= 0x8000:
         return ACCOUNTS.get(field - 0x8000, "field%d" % field)
-    if field in CLOSING_OF_FILTERS:
-        return CLOSING_OF_FILTERS[field]
+    if field in CLOSING_OF_SOME:
+        return CLOSING_OF_SOME[field]
     return CLOSING[field - 1] if field <= len(CLOSING) else "field%d" % field
 
 

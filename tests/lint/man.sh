@@ -58,6 +58,9 @@ check "malloc-trace help" "$malloc_trace" help
 cp "$out" help
 "$malloc_trace" --help >long_help
 check "malloc-trace help: the same as --help" cmp -s help long_help
+"$malloc_trace" help gate --help-all >help
+"$malloc_trace" gate --help-all >long_help
+check "malloc-trace help gate --help-all" cmp -s help long_help
 # Two of them are programs with a name of their own.
 for pair in replay:replay order:postprocess; do
     "$tools/${pair#*:}" --help >program_help

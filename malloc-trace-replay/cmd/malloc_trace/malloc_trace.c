@@ -117,8 +117,13 @@ int main(int argc, char **argv) {
         return tool_end(o.status);
     if (o.operand_count == 0)
         return tool_usage_error("no command given");
-    char help[] = "--help", program[] = "malloc-trace";
+    char all[] = "--help-all", some[] = "--help", program[] = "malloc-trace";
     if (strcmp(o.operand[0], "help") == 0) {
+        char *help = some;
+        if (strcmp(o.operand[o.operand_count - 1], all) == 0) {
+            help = all;
+            o.operand_count--;
+        }
         if (o.operand_count > 2)
             return tool_usage_error("help: more than one command");
         if (o.operand_count == 1) {
@@ -129,6 +134,7 @@ int main(int argc, char **argv) {
         /* "help COMMAND" is "COMMAND --help". */
         o.operand[0] = o.operand[1];
         o.operand[1] = help;
+        o.operand_count = 2;
     }
     size_t found = find_command(o.operand[0]);
     if (found == COMMANDS)

@@ -89,6 +89,7 @@ static void account_print(const struct sort_account *a) {
     tool_text_print_row("unmatched frees", c->unmatched_frees);
     tool_text_print_row("unmatched reallocs", c->unmatched_reallocs);
     tool_text_print_row("untraced frees", a->untraced_frees);
+    tool_text_print_row("wrong frees", a->wrong_frees);
     tool_text_print_row("dropped events", a->dropped_events);
     tool_text_print_row("in prologue", a->prologue_ops);
     tool_text_print_row("in epilogue", a->epilogue_ops);
@@ -148,6 +149,7 @@ static void account_json(const struct sort_account *a, struct tool_json *j) {
     tool_json_u64(j, "unmatched_frees", c->unmatched_frees);
     tool_json_u64(j, "unmatched_reallocs", c->unmatched_reallocs);
     tool_json_u64(j, "untraced_frees", a->untraced_frees);
+    tool_json_u64(j, "wrong_frees", a->wrong_frees);
     tool_json_u64(j, "dropped_events", a->dropped_events);
     tool_json_u64(j, "threads", c->threads);
     tool_json_u64(j, "live_at_end", a->live_at_end);

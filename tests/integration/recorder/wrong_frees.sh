@@ -95,7 +95,24 @@ fi
 like "a line of the text" text '^double free: 1 time, block of 2.86 MiB'
 "$malloc_trace" dump t >lines
 like "a line of the dump" lines 'wrong free: inside a block, #[0-9]*, byte 16'
-check "postprocess passes over them" "$postprocess" -q t p
+check "postprocess passes over them" "$postprocess" -q --json p.json t p
+# Of another kind or size are errors of the program that the recorder carries out.
+told=$("$malloc_trace" report --errors -q --to=json -o - t | python3 -c '
+import json, sys
+print(sum(r["count"] for r in json.load(sys.stdin)["rows"]
+          if r["kind"] in ("double_free", "inside", "no_block")))')
+[ "$told" -gt 2 ]
+result "frees that were not carried out: $told" $?
+is "postprocess counts them" "$(sed -n 's/.*"wrong_frees": \([0-9]*\).*/\1/p' \
+    p.json)" "$told"
+for trace in t p; do
+    "$malloc_trace" info "$trace" >text
+    like "info $trace counts them" text "^  live at end .*; $told wrong frees"
+    "$malloc_trace" report $trace >text
+    like "report $trace points to them" text "^$told wrong frees, .* --errors "
+done
+"$malloc_trace" leaks t >text
+like "so does leaks" text "^$told wrong frees, .* --errors "
 
 # Nothing of this may be told of what is right.
 right() {

@@ -268,6 +268,14 @@ static bool peak_is_sure(const struct info_file *f) {
     return f->kind != INFO_RAW || info_at_most(f) <= f->live.peak_bytes;
 }
 
+/* Frees that the recorder did not carry out. */
+static uint64_t wrong_frees(const struct info_file *f) {
+    uint64_t n = 0;
+    if (f->kind == INFO_RAW)
+        return f->events[MTF_EVENT_WRONG];
+    return proc_account(f, MTF_PROC_ACCOUNT_WRONG_FREES, &n) ? n : 0;
+}
+
 static void print_summary_peak(const struct info_file *f) {
     const struct info_live *l = &f->live;
     uint64_t start = start_of(f);
@@ -289,9 +297,14 @@ static void print_summary_peak(const struct info_file *f) {
                  tool_text_bytes(&b, info_at_most(f)));
     }
     putchar('\n');
-    put_label("live at end");
-    printf("%s in %s block%s\n", tool_text_bytes(&a, l->bytes),
-           tool_text_count(&b, l->blocks), l->blocks == 1 ? "" : "s");
+    line = put_label("live at end");
+    put_part(&line, "", "%s in %s block%s", tool_text_bytes(&a, l->bytes),
+             tool_text_count(&b, l->blocks), l->blocks == 1 ? "" : "s");
+    uint64_t wrong = wrong_frees(f);
+    if (wrong != 0)
+        put_part(&line, "; ", "%s wrong free%s, see report --errors",
+                 tool_text_count(&a, wrong), wrong == 1 ? "" : "s");
+    putchar('\n');
 }
 
 /* Bytes of large blocks that had memory behind them. */

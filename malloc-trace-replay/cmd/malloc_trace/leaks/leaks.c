@@ -355,6 +355,7 @@ static bool write_json(const struct leaks *l, const struct run *r, bool found) {
         tool_json_u64(&j, "command_status", (uint64_t)r->command.status);
     tool_json_bool(&j, "found", found);
     tool_json_bool(&j, "complete", l->status == TOOL_OK);
+    tool_json_u64(&j, "wrong_frees", l->t.wrong_frees);
     tool_json_u64(&j, "bytes", l->bytes);
     tool_json_u64(&j, "blocks", l->blocks);
     tool_json_u64(&j, "suppressed_bytes", l->suppressed_bytes);
@@ -539,6 +540,7 @@ static int report_leaks(struct run *r) {
         print_suppressed(&l, r);
         print_doubts(&l, r);
         report_print_bare(r->out, &l.rows);
+        report_print_wrong_frees(r->out, &l.t);
     }
     int status = found ? TOOL_BUDGET : l.status;
     if (r->json != NULL && !write_json(&l, r, found))

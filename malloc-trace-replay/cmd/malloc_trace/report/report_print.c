@@ -229,6 +229,17 @@ void report_print_bare(FILE *f, const struct report_rows *r) {
               f);
 }
 
+void report_print_wrong_frees(FILE *f, const struct report_tallies *t) {
+    struct tool_text text;
+    if (t->wrong_frees != 0)
+        fprintf(f,
+                "%s wrong free%s, as of blocks freed before: "
+                "malloc-trace report --errors shows %s\n",
+                tool_text_count(&text, t->wrong_frees),
+                t->wrong_frees == 1 ? "" : "s",
+                t->wrong_frees == 1 ? "it" : "them");
+}
+
 void report_print_notes(const struct report_rows *r,
                         const struct report_tallies *t) {
     struct tool_text text;
@@ -238,6 +249,7 @@ void report_print_notes(const struct report_rows *r,
                "for callers\n",
                tool_text_bytes(&text, r->library_bytes));
     report_print_bare(stdout, r);
+    report_print_wrong_frees(stdout, t);
 }
 
 /* Prints the largest stacks of the row at index ROW, with their shares of
@@ -306,6 +318,8 @@ void report_print_rows(const struct report_rows *r,
     struct tool_text text;
     struct layout l = make_layout(r, o);
     size_t changed = 0, unchanged = 0;
+    if (r->count == 0 && o->filtered)
+        printf("no rows are left\n");
     put_heads(&l, o);
     for (size_t i = 0; i < r->count; i++) {
         if (o->diff && is_unchanged(&r->row[i]))
@@ -463,6 +477,7 @@ void report_print_json(const struct report_rows *r,
     tool_json_u64(j, "trace_peak_bytes", t->peak_bytes);
     tool_json_u64(j, "traces", t->traces);
     tool_json_bool(j, "still_being_recorded", t->running);
+    tool_json_u64(j, "wrong_frees", t->wrong_frees);
     tool_json_bool(j, "estimated", t->sampled);
     if (t->sampled) {
         tool_json_u64(j, "mean_bytes_between_samples", t->mean);

@@ -38,6 +38,8 @@ void report_print_notes(const struct report_rows *r,
                         const struct report_tallies *t);
 /* Prints the one of these notes that is for rows without debug information. */
 void report_print_bare(FILE *f, const struct report_rows *r);
+/* Prints how many wrong frees the recordings have, if they have some. */
+void report_print_wrong_frees(FILE *f, const struct report_tallies *t);
 /* "BYTES CALLS LOCATION" a line, without a head. */
 void report_print_columns(const struct report_rows *r,
                           const struct report_print_options *o);

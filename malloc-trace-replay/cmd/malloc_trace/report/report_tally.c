@@ -585,6 +585,7 @@ static void see_ends(struct report_tallies *t, const struct mtf_proc_block *b) {
     t->is_part |= account_of(b, MTF_PROC_ACCOUNT_CLEAN_END, 1) == 0 ||
                   account_of(b, MTF_PROC_ACCOUNT_BEGINS_LATE, 0) != 0;
     t->drops |= account_of(b, MTF_PROC_ACCOUNT_DROPPED_EVENTS, 0) != 0;
+    t->wrong_frees += account_of(b, MTF_PROC_ACCOUNT_WRONG_FREES, 0);
 }
 
 struct report_reader {

@@ -125,6 +125,7 @@ struct report_tallies {
     int status;                /* enum tool_status */
     bool is_part; /* a trace lacks the program's beginning or end */
     bool drops;   /* the recorder dropped events */
+    uint64_t wrong_frees; /* calls that the recorder refused to carry out */
 
     /* while reading */
     struct report_block *block;
