@@ -123,8 +123,8 @@ struct report_tallies {
     uint64_t peak_bytes;       /* sum over traces */
     uint64_t peak_ns;          /* of the last one */
     int status;                /* enum tool_status */
-    bool is_part; /* a trace lacks the program's beginning or end */
-    bool drops;   /* the recorder dropped events */
+    bool is_part;         /* a trace lacks the program's beginning or end */
+    bool drops;           /* the recorder dropped events */
     uint64_t wrong_frees; /* calls that the recorder refused to carry out */
 
     /* while reading */
