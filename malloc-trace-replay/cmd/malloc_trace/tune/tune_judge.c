@@ -147,14 +147,19 @@ bool tune_verdict_is_worth(const struct tune_runs *r,
     return loss <= 1 + r->most_loss;
 }
 
+/* Difference that nobody cares for: the text would show it as a ratio of 1.000.
+ */
+#define LEAST_APART 0.0005
+
 /* Decides between the finalists: the first, unless the second is shown to be
    better, or alone worth a change. */
 static void decide(struct tune_outcome *o) {
     bool worth[2] = {false, false};
     for (size_t i = 0; i < o->finalists; i++)
         worth[i] = tune_verdict_is_worth(o->runs, &o->verdict[i], o->margin);
-    o->apart_shown = o->finalists == 2 && o->apart.has_interval &&
-                     (o->apart.high < 1 || o->apart.low > 1);
+    o->apart_shown =
+        o->finalists == 2 && o->apart.has_interval &&
+        (o->apart.high < 1 - LEAST_APART || o->apart.low > 1 + LEAST_APART);
     bool second_is_better =
         o->finalists == 2 && o->apart_shown && o->apart.ratio > 1;
     if (worth[0] && !(second_is_better && worth[1]))
