@@ -498,17 +498,11 @@ static bool read_moments(struct memory_run *r, const struct memory_names *names,
 
 /* --- The curve ------------------------------------------------------------ */
 
-#define FIGURE(name)                                                           \
-    { #name, offsetof(struct memory_point, name) }
 const struct memory_figure memory_point_figure[] = {
-    FIGURE(operation),        FIGURE(recorded_ns),
-    FIGURE(until_ns),         FIGURE(rss_bytes),
-    FIGURE(requested_bytes),  FIGURE(rounding_bytes),
-    FIGURE(free_bytes),       FIGURE(empty_bytes),
-    FIGURE(never_bytes),      FIGURE(live_blocks),
-    FIGURE(huge_bytes),       FIGURE(given_back_bytes),
-    FIGURE(came_again_bytes), {NULL, 0}};
-#undef FIGURE
+#define X(name) {#name, offsetof(struct memory_point, name)},
+    MEMORY_CURVE(X)
+#undef X
+        {NULL, 0}};
 
 static bool read_curve(struct memory_run *r) {
     const struct tool_json_value *curve =

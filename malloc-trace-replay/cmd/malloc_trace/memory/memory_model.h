@@ -15,6 +15,7 @@
 #include "cmd/malloc_trace/memory/memory_trace.h"
 #include "cmd/malloc_trace/report/report_frames.h"
 #include "common/json.h"
+#include "model/memory_curve.h"
 #include "symbols/symbol_names.h"
 
 #include <string.h>
@@ -94,13 +95,6 @@ struct memory_moment {
     struct memory_rows held_by[MEMORY_BYS]; /* of --held-by */
     struct memory_cell *cell;
     size_t cells;
-};
-
-/* A point of the curves. */
-struct memory_point {
-    uint64_t operation, recorded_ns, until_ns, rss_bytes, requested_bytes,
-        rounding_bytes, free_bytes, empty_bytes, never_bytes, live_blocks,
-        huge_bytes, given_back_bytes, came_again_bytes;
 };
 
 /* Members of struct memory_moment and struct memory_point that are whole

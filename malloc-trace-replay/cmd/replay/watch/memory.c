@@ -33,6 +33,7 @@
 #include "cmd/replay/watch/observer.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "model/memory_curve.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
@@ -78,14 +79,6 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 #define APART_PARTS 32u
 #define APART_OPS   4096u
 
-struct curve_point {
-    /* The last look at `operation`, and the time until which nothing is known
-       to have changed since. */
-    uint64_t operation, recorded_ns, until_ns, rss_bytes, requested_bytes,
-        rounding_bytes, free_bytes, empty_bytes, never_bytes, live_blocks,
-        huge_bytes, given_back_bytes, came_again_bytes;
-};
-
 struct memory_watch {
     struct tool_json json;
     bool failed;   /* the file could not be opened */
@@ -114,7 +107,7 @@ struct memory_watch {
         uint64_t operation, at_rss_bytes, live_bytes;
     } peak;
     struct lasting waste; /* bytes that are resident and not alive */
-    struct curve_point point[POINTS];
+    struct memory_point point[POINTS];
     size_t points;
     uint64_t step_ops; /* least distance of points */
     /* No look in short before this processor time of the process; in a pause,
@@ -627,7 +620,7 @@ static bool look_in_full(struct memory_watch *m, const struct replay_batch *b,
 static void curve_thin(struct memory_watch *m) {
     size_t kept = 0;
     for (size_t i = 0; i < m->points; i++) {
-        struct curve_point *p = &m->point[i];
+        struct memory_point *p = &m->point[i];
         if (i % 2 == 1 && i + 1 < m->points) {
             p[1].given_back_bytes += p->given_back_bytes;
             p[1].came_again_bytes += p->came_again_bytes;
@@ -649,19 +642,19 @@ static void curve_add(struct memory_watch *m, const struct replay_batch *b,
         curve_thin(m);
     TCM_ASSERT(m->points < POINTS);
     m->point[m->points++] =
-        (struct curve_point){.operation = b->account.ops,
-                             .recorded_ns = m->now_ns,
-                             .until_ns = m->now_ns,
-                             .rss_bytes = rss_bytes,
-                             .requested_bytes = a->requested_bytes,
-                             .rounding_bytes = a->rounding_bytes,
-                             .free_bytes = a->free_bytes,
-                             .empty_bytes = a->empty_pages * a->page_bytes,
-                             .never_bytes = a->never_pages * a->page_bytes,
-                             .live_blocks = a->blocks,
-                             .huge_bytes = a->huge_bytes,
-                             .given_back_bytes = back * a->page_bytes,
-                             .came_again_bytes = again * a->page_bytes};
+        (struct memory_point){.operation = b->account.ops,
+                              .recorded_ns = m->now_ns,
+                              .until_ns = m->now_ns,
+                              .rss_bytes = rss_bytes,
+                              .requested_bytes = a->requested_bytes,
+                              .rounding_bytes = a->rounding_bytes,
+                              .free_bytes = a->free_bytes,
+                              .empty_bytes = a->empty_pages * a->page_bytes,
+                              .never_bytes = a->never_pages * a->page_bytes,
+                              .live_blocks = a->blocks,
+                              .huge_bytes = a->huge_bytes,
+                              .given_back_bytes = back * a->page_bytes,
+                              .came_again_bytes = again * a->page_bytes};
 }
 
 /* --- Moments -------------------------------------------------------------- */
@@ -739,7 +732,7 @@ static bool short_look_is_due(const struct memory_watch *m,
         return true;
     if (is_pause)
         return m->now_ns >= m->next_pause_ns;
-    const struct curve_point *last = &m->point[m->points - 1];
+    const struct memory_point *last = &m->point[m->points - 1];
     if (b->account.ops <= last->operation + m->step_ops)
         return false;
     bool grew = has_grown(last->operation, b->account.ops) ||
@@ -754,7 +747,7 @@ static bool last_look_holds(const struct memory_watch *m,
                             const struct replay_batch *b, uint64_t rss_bytes) {
     if (m->points == 0)
         return false;
-    const struct curve_point *last = &m->point[m->points - 1];
+    const struct memory_point *last = &m->point[m->points - 1];
     return last->operation == b->account.ops && last->rss_bytes == rss_bytes;
 }
 
@@ -813,21 +806,14 @@ static void put_moments(struct memory_watch *m) {
 }
 
 static void put_curve(struct memory_watch *m) {
-#define COLUMN(name)                                                           \
-    { #name, offsetof(struct curve_point, name) }
     static const struct {
         const char *key;
         size_t at;
     } column[] = {
-        COLUMN(operation),        COLUMN(recorded_ns),
-        COLUMN(until_ns),         COLUMN(rss_bytes),
-        COLUMN(requested_bytes),  COLUMN(rounding_bytes),
-        COLUMN(free_bytes),       COLUMN(empty_bytes),
-        COLUMN(never_bytes),      COLUMN(live_blocks),
-        COLUMN(huge_bytes),       COLUMN(given_back_bytes),
-        COLUMN(came_again_bytes),
+#define X(name) {#name, offsetof(struct memory_point, name)},
+        MEMORY_CURVE(X)
+#undef X
     };
-#undef COLUMN
     struct tool_json *j = &m->json;
     tool_json_begin_object(j, "curve");
     for (size_t i = 0; i < TCM_ARRAY_SIZE(column); i++) {
