@@ -96,7 +96,7 @@ like "a line of the text" text '^double free: 1 time, block of 2.86 MiB'
 "$malloc_trace" dump t >lines
 like "a line of the dump" lines 'wrong free: inside a block, #[0-9]*, byte 16'
 check "postprocess passes over them" "$postprocess" -q --json p.json t p
-# Of another kind or size are errors of the program that the recorder carries out.
+# Frees by another kind of call or with another size are carried out.
 told=$("$malloc_trace" report --errors -q --to=json -o - t | python3 -c '
 import json, sys
 print(sum(r["count"] for r in json.load(sys.stdin)["rows"]
