@@ -133,6 +133,15 @@ refused() {
 
 echo 'int puts(const char *); int main(void) { return puts("ran") < 0; }' \
     >static.c
+for option in address thread leak; do
+    if run ${CC:-cc} -fsanitize=$option -o sanitized static.c; then
+        refused "a program with the $option sanitizer" \
+            "Sanitizer, which replaces malloc.*without -fsanitize=$option" \
+            ./sanitized
+    else
+        skip "the $option sanitizer" "the compiler lacks it"
+    fi
+done
 if run ${CC:-cc} -static -o static static.c; then
     refused "a static program" "statically linked.*doc/extension" ./static
     fails_with "one that is found through PATH, too" 1 \

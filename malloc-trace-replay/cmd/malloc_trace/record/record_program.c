@@ -101,6 +101,12 @@ static bool find_interpreter(const struct file_bytes *f, char path[PATH_MAX]) {
     return true;
 }
 
+static void set_obstacle(struct record_program *p, const char *obstacle,
+                         const char *remedy) {
+    p->obstacle = obstacle;
+    p->remedy = remedy;
+}
+
 /* --- ELF ----------------------------------------------------------------- */
 
 static const Elf64_Phdr *segment_of(const struct file_bytes *f, uint32_t type) {
@@ -283,6 +289,24 @@ static const struct {
     {"TCMallocInternal", true, true, "tcmalloc"},
 };
 
+/* Sanitizers whose runtimes replace malloc, by a function that instrumented code
+   calls or a static runtime defines. Preloaded, the recorder's malloc would come
+   before theirs: AddressSanitizer refuses to start then, ThreadSanitizer and
+   MemorySanitizer crash, and LeakSanitizer finds no leaks. */
+static const struct {
+    const char *symbol, *obstacle, *remedy;
+} sanitizers[] = {
+#define SANITIZER(symbol, name, option)                                        \
+    {symbol, "it is built with " name ", which replaces malloc itself",        \
+     "build it without -fsanitize=" option}
+    SANITIZER("__asan_init", "AddressSanitizer", "address"),
+    SANITIZER("__hwasan_init", "HWAddressSanitizer", "hwaddress"),
+    SANITIZER("__tsan_init", "ThreadSanitizer", "thread"),
+    SANITIZER("__msan_init", "MemorySanitizer", "memory"),
+    SANITIZER("__lsan_init", "LeakSanitizer", "leak"),
+#undef SANITIZER
+};
+
 /* Texts of allocators whose symbols may be stripped. */
 static const struct {
     const char *text, *allocator;
@@ -299,6 +323,15 @@ static const char *allocator_of_symbol(const char *name, bool defined) {
             return allocator_names[i].allocator;
     }
     return NULL;
+}
+
+/* Stores in P the obstacle of the sanitizer that the function NAME shows, unless
+   an earlier one did: AddressSanitizer has LeakSanitizer in it. */
+static void take_sanitizer(struct record_program *p, const char *name) {
+    for (size_t i = 0;
+         p->obstacle == NULL && i < TCM_ARRAY_SIZE(sanitizers); i++)
+        if (strcmp(name, sanitizers[i].symbol) == 0)
+            set_obstacle(p, sanitizers[i].obstacle, sanitizers[i].remedy);
 }
 
 /* Stores in P what the symbol table TABLE of F shows, whose names are in
@@ -324,6 +357,7 @@ static void examine_symbols(struct record_program *p,
             p->allocator = allocator_of_symbol(name, defined);
         p->own_malloc |= defined && strcmp(name, "malloc") == 0;
         take_runtime(p, name);
+        take_sanitizer(p, name);
     }
 }
 
@@ -393,12 +427,6 @@ static bool gains_rights(const char *path, const struct stat *st,
     return (by_id || *by_capabilities) &&
            prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 &&
            (statvfs(path, &mount) != 0 || (mount.f_flag & ST_NOSUID) == 0);
-}
-
-static void set_obstacle(struct record_program *p, const char *obstacle,
-                         const char *remedy) {
-    p->obstacle = obstacle;
-    p->remedy = remedy;
 }
 
 static void examine_static(struct record_program *p,
