@@ -297,8 +297,10 @@ static const struct {
     const char *symbol, *obstacle, *remedy;
 } sanitizers[] = {
 #define SANITIZER(symbol, name, option)                                        \
-    {symbol, "it is built with " name ", which replaces malloc itself",        \
-     "build it without -fsanitize=" option}
+    {                                                                          \
+        symbol, "it is built with " name ", which replaces malloc itself",     \
+            "build it without -fsanitize=" option                              \
+    }
     SANITIZER("__asan_init", "AddressSanitizer", "address"),
     SANITIZER("__hwasan_init", "HWAddressSanitizer", "hwaddress"),
     SANITIZER("__tsan_init", "ThreadSanitizer", "thread"),
@@ -328,8 +330,8 @@ static const char *allocator_of_symbol(const char *name, bool defined) {
 /* Stores in P the obstacle of the sanitizer that the function NAME shows, unless
    an earlier one did: AddressSanitizer has LeakSanitizer in it. */
 static void take_sanitizer(struct record_program *p, const char *name) {
-    for (size_t i = 0;
-         p->obstacle == NULL && i < TCM_ARRAY_SIZE(sanitizers); i++)
+    for (size_t i = 0; p->obstacle == NULL && i < TCM_ARRAY_SIZE(sanitizers);
+         i++)
         if (strcmp(name, sanitizers[i].symbol) == 0)
             set_obstacle(p, sanitizers[i].obstacle, sanitizers[i].remedy);
 }
