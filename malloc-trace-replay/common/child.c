@@ -336,6 +336,20 @@ static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
     }
 }
 
+/* Stores the kernel's name of the program of process PID, which has ended and
+   not been waited for. */
+static void read_name(pid_t pid, char name[16]) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return;
+    size_t n = fread(name, 1, 15, f);
+    name[n] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    fclose(f);
+}
+
 void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
                      struct tool_child_end *end) {
     struct tool_child_end unused;
@@ -351,6 +365,7 @@ void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
     /* no handler may use the id once it is free */
     block_all(&ended);
     pass_signals_to(c->signals, 0);
+    read_name(c->pid, end->name);
     while (wait4(c->pid, &end->status, 0, &end->usage) < 0 && errno == EINTR)
         continue;
     c->pid = 0;

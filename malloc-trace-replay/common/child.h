@@ -74,6 +74,9 @@ struct tool_child_end {
     bool timed_out;
     uint64_t wall_ns;
     struct rusage usage; /* including its own children */
+    /* Name that the kernel had for its last program: the first 15 bytes of the
+       file's, or what the program has set. Empty: unknown. */
+    char name[16];
 };
 
 /*

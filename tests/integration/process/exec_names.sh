@@ -179,4 +179,21 @@ wait $child
 info b
 is "a recording beside a living one is not taken" "$read" b
 like "but named" "$err" "b is read; b\.1 may be of the same run"
+
+# A process that goes on as a program which cannot be recorded.
+if run $CC -O1 -static -fno-builtin -o static app.c; then
+    for command in "./app 5" "sh -c 'exec \"\$0\"'" env; do
+        eval "run \"$malloc_trace\" record -q -o e.%p -- $command ./static"
+        is "$command: exit status" "$status" 0
+        like "$command: what came by exec is said not to be recorded" "$err" \
+            'process [0-9]+ ended as "static": if .*, it was not recorded'
+    done
+    for command in "./app 5 ./other 5" "env ./app 5" "sh -c ./app" "./app 5"; do
+        # shellcheck disable=SC2086
+        run "$malloc_trace" record -q -o e.%p -- $command
+        is "$command: nothing is said" "$status $(cat "$err")" "0 "
+    done
+else
+    skip "a static program" "no static C library"
+fi
 tap_end

@@ -249,11 +249,11 @@ static bool set_environment(void *ctx) {
     return good;
 }
 
-/* Runs the command and stores its wait status. false: it could not be run, and
-   *EXIT_STATUS is set. */
-static bool run_command(struct run *r, int *status, int *exit_status) {
+/* Runs the command, and stores its process and how that ended. false: it could
+   not be run, and *EXIT_STATUS is set. */
+static bool run_command(struct run *r, pid_t *pid, struct tool_child_end *end,
+                        int *exit_status) {
     struct tool_child child, helper;
-    struct tool_child_end end;
     struct tool_child_spec spec = {.argv = r->command,
                                    .prepare = set_environment,
                                    .ctx = r,
@@ -266,10 +266,10 @@ static bool run_command(struct run *r, int *status, int *exit_status) {
         tool_error("cannot run %s: %s", r->command[0], strerror(error));
         return false;
     }
+    *pid = child.pid;
     record_timer_begin(&helper, &r->times, child.pid);
-    tool_child_wait(&child, 0, &end);
+    tool_child_wait(&child, 0, end);
     record_timer_end(&helper);
-    *status = end.status;
     return true;
 }
 
@@ -320,7 +320,9 @@ static int examine(const struct run *r, struct record_program *program,
 static int record(struct run *r, const char *file) {
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
     static struct record_program program;
-    int status = 0, exit_status;
+    struct tool_child_end end;
+    pid_t pid = 0;
+    int exit_status;
     if (!make_pattern(pattern, file, r->command[0]) || !find_library(library))
         return TOOL_FAILED;
     exit_status = examine(r, &program, library, pattern);
@@ -335,20 +337,20 @@ static int record(struct run *r, const char *file) {
                      : library;
     r->pattern = pattern;
     struct record_report *report = record_report_before(pattern);
-    bool ran = report != NULL && run_command(r, &status, &exit_status);
+    bool ran = report != NULL && run_command(r, &pid, &end, &exit_status);
     tool_preload_unlink(link);
     if (report == NULL) {
         tool_error("out of memory");
         return TOOL_FAILED;
     }
     if (ran)
-        record_report_after(report, &program);
+        record_report_after(report, &program, pid, end.name);
     record_report_free(report);
     if (!ran)
         return exit_status;
-    if (!WIFSIGNALED(status))
-        return WEXITSTATUS(status);
-    return die_of(WTERMSIG(status));
+    if (!WIFSIGNALED(end.status))
+        return WEXITSTATUS(end.status);
+    return die_of(WTERMSIG(end.status));
 }
 
 static const char notes[] =

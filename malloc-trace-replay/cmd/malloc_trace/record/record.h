@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 
 #include <limits.h>
+#include <sys/types.h>
 
 /* --- Program -------------------------------------------------------------- */
 
@@ -65,9 +66,11 @@ const char *record_report_bad_output(const char *pattern);
    request. */
 bool record_report_per_process(const char *pattern);
 
-/* Prints the summary on stderr, for the PROGRAM that ran. */
+/* Prints the summary on stderr, for the PROGRAM that ran as process PID. NAME:
+   that of its end, as in struct tool_child_end. */
 void record_report_after(struct record_report *r,
-                         const struct record_program *program);
+                         const struct record_program *program, pid_t pid,
+                         const char *name);
 
 void record_report_free(struct record_report *r);
 

@@ -47,6 +47,8 @@ struct trace {
     bool has_sites;
     bool growing;
     bool complete;
+    bool clean_end;
+    uint32_t pid;
     char executable[64];
     uint64_t dropped, untraced;
 };
@@ -260,6 +262,8 @@ static void read_trace(struct record_report *r, struct trace *t) {
         t->readable && (f.header.fixed.settings & MTF_SETTING_SITES) != 0;
     t->growing = f.growing;
     t->complete = f.complete;
+    t->clean_end = f.clean_end;
+    t->pid = f.header.fixed.pid;
     if (t->readable)
         t->stored = f.stored_bytes;
     t->events = info_event_count(&f);
@@ -630,8 +634,34 @@ static void print_all(const struct record_report *r,
     (r->traces[0].has_sites ? print_report : print_replay)(r->traces[0].name);
 }
 
+/* Warns if process PID, which ran PROGRAM, seems to have gone on by exec as the
+   program NAME without a recorder. A sign of that is one recording, of PROGRAM,
+   without a clean end, and another name at the end; a program that renames
+   itself and ends by _exit has the same. */
+static void warn_of_exec(const struct record_report *r,
+                         const struct record_program *program, pid_t pid,
+                         const char *name) {
+    const struct trace *own = NULL;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->traces[i].counted && r->traces[i].pid == (uint32_t)pid) {
+            if (own != NULL)
+                return;
+            own = &r->traces[i];
+        }
+    const char *command = tool_file_base(program->command);
+    if (own == NULL || own->clean_end || *name == '\0' ||
+        strncmp(name, own->executable, 15) == 0 ||
+        strncmp(name, command, 15) == 0)
+        return;
+    tool_warn("process %d ended as \"%s\": if %s, whose recording has no clean "
+              "end, became that by exec, it was not recorded any more; record "
+              "that program itself, for the reason",
+              (int)pid, tool_text_shown(name), own->executable);
+}
+
 void record_report_after(struct record_report *r,
-                         const struct record_program *program) {
+                         const struct record_program *program, pid_t pid,
+                         const char *name) {
     if (!walk(r, add_trace))
         tool_warn("out of memory: not all traces are listed");
     for (size_t i = 1; i < r->known_count; i++)
@@ -641,6 +671,7 @@ void record_report_after(struct record_report *r,
         for (size_t i = 1; i < r->count; i++)
             TCM_ASSERT(by_size(&r->traces[i - 1], &r->traces[i]) <= 0);
         print_all(r, program);
+        warn_of_exec(r, program, pid, name);
         return;
     }
     struct stat st;
