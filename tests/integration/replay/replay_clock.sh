@@ -251,6 +251,43 @@ like "with --speed: said" "$err" 'clock=recorded.*--speed'
 fails_with "another clock" 2 "$replay" --clock=wall t.lz4
 like "another clock: what there is" "$err" '"wall".*real.*recorded'
 
+# Recorded time begins with the first call: an idle beginning, and what was before
+# a window, count in no figure.
+cat >late.c <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    static void *block[100];
+    usleep(1000000);
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 100; i++)
+            block[i] = calloc(1, 100000);
+        usleep(100000);
+        for (int i = 0; i < 100; i++)
+            free(block[i]);
+    }
+    return 0;
+}
+END
+run $CC -O1 -fno-builtin -o late late.c
+record late.lz4 ./late
+check "a window" "$postprocess" -q --from 500ms late.lz4 window
+for trace in late.lz4 window; do
+    run "$replay" --clock=recorded --json j --timeline=rows.csv $trace
+    is "$trace: exit status" "$status" 0
+    between "$trace: recorded time is that of its calls" "$(recorded_ms)" \
+        400 900
+    is "$trace: GB hours are the mean times that" "$(awk \
+        -v h="$(json j gb_hours)" -v mean="$(json j mean_rss_bytes)" \
+        -v ns="$(json j recorded_ns)" 'BEGIN {
+            x = h / (mean / 1e9 * ns / 3600e9); print (x > 0.99 && x < 1.01) }'
+    )" 1
+    # Times of records are up to 1 ms before those of events, which the end has.
+    is "$trace: its time does not go back" "$(awk -F, \
+        'NR > 1 { if ($3 + 1e6 < t) n++; t = $3 + 0 } END { print n + 0 }' \
+        rows.csv)" 0
+done
+
 # --- Clocks of an allocator's own ---------------------------------------------
 
 # names LIBRARY KEY: the JSON has the library under KEY.

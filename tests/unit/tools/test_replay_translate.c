@@ -488,9 +488,9 @@ static void recorded(void) {
     struct mtf_proc_block block = {.payload = bytes};
     struct mtf_op op = {.kind = MTF_OP_SAMPLE};
     op.size = 8 + accounts(bytes + 8, sampled, TCM_ARRAY_SIZE(sampled));
-    replay_recorded_time(&c, 900);
+    replay_recorded_time(&c, 900, true);
     replay_recorded_sample(&c, &block, &op);
-    replay_recorded_time(&c, 1200);
+    replay_recorded_time(&c, 1200, true);
     struct replay_recorded cut = c;
     replay_recorded_end(&cut, &r);
     tap_is_u64(r.recorded_ns, 300, "a cut trace: from its first to last time");

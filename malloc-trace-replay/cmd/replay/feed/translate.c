@@ -862,10 +862,11 @@ bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
 
 void replay_translate_time(struct replay_translate *t, uint64_t ns) {
     bool timed = t->deal != NULL || order_has_times(&t->order);
-    replay_recorded_time(&t->recorded, ns);
+    bool has_ops = t->ops != t->ops_before;
+    replay_recorded_time(&t->recorded, ns, has_ops);
     if (!timed)
         return;
-    if (t->time_ns != 0 && ns > t->time_ns)
+    if (has_ops && t->time_ns != 0 && ns > t->time_ns)
         t->clock_ns += tcm_min_u64(ns - t->time_ns, t->order.max_idle_ns);
     t->time_ns = ns;
     if (t->clock_ns - t->window_ns < REPLAY_WINDOW_NS)
@@ -887,6 +888,7 @@ void replay_translate_trace(struct replay_translate *t) {
     replay_recorded_end(&t->recorded, t->result);
     t->several |= t->threads.counted - t->threads_before > 1;
     t->threads_before = t->threads.counted;
+    t->ops_before = t->ops;
     t->base = t->used;
     t->most = 0;
     t->thread = t->last_thread = 0;

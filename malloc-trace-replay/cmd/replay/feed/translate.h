@@ -44,11 +44,13 @@ struct replay_recorded {
     bool is_part; /* the figures cover more than the trace has */
 };
 
-/* Notes a time of the trace. */
+/* Notes a time of the trace. HAS_OPS: operations came before it. Recorded time
+   begins with the first operation: what was before a window, or before the kept
+   part of a flight recording, is not this trace's. */
 static inline void replay_recorded_time(struct replay_recorded *c,
-                                        uint64_t time_ns) {
+                                        uint64_t time_ns, bool has_ops) {
     c->seen = true;
-    if (c->first_ns == 0)
+    if (!has_ops || c->first_ns == 0)
         c->first_ns = time_ns;
     c->last_ns = time_ns;
 }
@@ -162,6 +164,7 @@ struct replay_translate {
     /* Threads. */
     struct replay_thread_map threads;
     uint64_t threads_before; /* threads with operations in earlier traces */
+    uint64_t ops_before;     /* operations of earlier traces */
     bool several;            /* an earlier trace has several threads */
     uint32_t site;           /* call site of the next allocations */
     size_t next_stop;        /* in order.stop */
