@@ -137,7 +137,7 @@ for f in t*; do
         [ "$(json json complete clean_end unmatched_frees order_conflicts)" = \
             "true true 0 0" ] || { bad=$((bad + 1)); cat err json | diag; }
 done
-at_least "all at once: traces" $n 5
+at_least "all at once: traces" $n 2
 is "all at once: each is whole" $bad 0
 
 # Forked children: the name of the environment is their parent's.
