@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/control_client.h"
 
+#include "base/linux/os_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,22 +30,43 @@ static bool problem_is(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
     return false;
 }
 
-/* Tells whether PID is at the other end: any process may listen at its
-   address. */
-static bool is_peer(int fd, pid_t pid, uid_t *user) {
+/* Tells whether USER is the real, the effective and the saved user of PID. */
+static bool is_user_of(pid_t pid, uid_t user) {
+    char path[40], text[1024];
+    unsigned real, effective, saved;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    if (tcm_io_read_file(path, text, sizeof(text)) <= 0)
+        return false;
+    const char *line = strstr(text, "\nUid:");
+    return line != NULL &&
+           sscanf(line, "\nUid: %u %u %u", &real, &effective, &saved) == 3 &&
+           real == user && effective == user && saved == user;
+}
+
+/*
+ * Tells whether PID is at the other end: any process may listen at its address.
+ *
+ * The kernel tells the id and the user that the other process had when it began
+ * to listen. The id alone proves nothing: a socket outlives its process if a
+ * child has it, and PID may have got the id of a process that listened before.
+ * The user alone need not be that of PID, which may have changed it since. So
+ * the id must be that of PID, and the user one who could deceive us in any
+ * case: root, our own, or that of PID, who controls it.
+ */
+static bool is_peer(int fd, pid_t pid) {
     struct ucred peer;
     socklen_t n = sizeof(peer);
+    bool good =
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+        n == sizeof(peer) && peer.pid == pid &&
+        (peer.uid == 0 || peer.uid == geteuid() || is_user_of(pid, peer.uid));
     errno = ECONNREFUSED;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
-        n != sizeof(peer) || peer.pid != pid)
-        return false;
-    *user = peer.uid;
-    return true;
+    return good;
 }
 
 /* Connects to the address of N bytes at PATH if PID listens there. Does not
    wait: another process may have the address and never accept. */
-static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
+static int try_address(const char *path, size_t n, pid_t pid) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -52,7 +74,7 @@ static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
         return -1;
     memcpy(address.sun_path, path, n);
     if (connect(fd, (struct sockaddr *)&address, length) == 0 &&
-        is_peer(fd, pid, user) &&
+        is_peer(fd, pid) &&
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
         return fd;
     int error = errno;
@@ -63,7 +85,7 @@ static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
 
 /* Tries each address of PID in /proc/net/unix. -1: errno is EAGAIN if the queue
    of one was full. */
-static int try_addresses(pid_t pid, uid_t *user) {
+static int try_addresses(pid_t pid) {
     char prefix[MTF_CONTROL_ADDRESS_MAX], *line = NULL;
     size_t size = 0;
     int fd = -1, error = ECONNREFUSED;
@@ -79,7 +101,7 @@ static int try_addresses(pid_t pid, uid_t *user) {
         if (strncmp(path, prefix, n - MTF_CONTROL_DIGITS) != 0)
             continue;
         *path = '\0';
-        fd = try_address(path, n, pid, user);
+        fd = try_address(path, n, pid);
         if (fd < 0 && errno == EAGAIN)
             error = EAGAIN;
     }
@@ -89,19 +111,18 @@ static int try_addresses(pid_t pid, uid_t *user) {
     return fd;
 }
 
-static int connect_to(pid_t pid, uid_t *user) {
+static int connect_to(pid_t pid) {
     const struct timespec pause = {.tv_nsec = TRY_NS};
-    int fd = try_addresses(pid, user);
+    int fd = try_addresses(pid);
     for (int i = 0; i < TRIES && fd < 0 && errno == EAGAIN; i++) {
         nanosleep(&pause, NULL);
-        fd = try_addresses(pid, user);
+        fd = try_addresses(pid);
     }
     return fd;
 }
 
 bool tool_control_exists(pid_t pid) {
-    uid_t user;
-    int fd = try_addresses(pid, &user);
+    int fd = try_addresses(pid);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -110,13 +131,10 @@ bool tool_control_exists(pid_t pid) {
 /* Stores in PROBLEM why PID does not listen; returns false. */
 static bool explain(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
                     int error) {
-    char path[40];
-    struct stat st;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    if (kill(pid, 0) != 0 && errno == ESRCH)
-        return problem_is(problem, pid, "does not exist", 0);
-    if (stat(path, &st) == 0 && st.st_uid != geteuid())
-        return problem_is(problem, pid, "belongs to another user", 0);
+    if (kill(pid, 0) != 0)
+        return problem_is(
+            problem, pid,
+            errno == ESRCH ? "does not exist" : "belongs to another user", 0);
     if (error != ECONNREFUSED && error != ENOENT)
         return problem_is(problem, pid, "does not answer", error);
     return problem_is(problem, pid,
@@ -130,7 +148,9 @@ static bool exchange(int fd, const struct mtf_control_request *request,
     uint8_t packet[MTF_CONTROL_REPLY_MAX + 1];
     size_t length = mtf_control_put_request(packet, request);
     *failure = "did not accept the request";
-    if (send(fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length)
+    /* a process that refuses us may have answered already, and closed */
+    if (send(fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length &&
+        errno != EPIPE && errno != ECONNRESET)
         return false;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int rc;
@@ -143,6 +163,8 @@ static bool exchange(int fd, const struct mtf_control_request *request,
         return false;
     errno = 0;
     ssize_t n = recv(fd, packet, sizeof(packet), 0);
+    if (n < 0 && errno == ECONNRESET) /* told before the answer */
+        n = recv(fd, packet, sizeof(packet), 0);
     if (n <= 0) {
         *failure = "closed the connection";
         return false;
@@ -155,13 +177,12 @@ static bool exchange(int fd, const struct mtf_control_request *request,
 static bool ask(pid_t pid, const struct mtf_control_request *request,
                 struct mtf_control_reply *reply,
                 char problem[TOOL_CONTROL_PROBLEM_MAX]) {
-    const char *failure = "belongs to another user";
-    uid_t user;
-    int fd = connect_to(pid, &user);
+    const char *failure;
+    int fd = connect_to(pid);
     if (fd < 0)
         return explain(problem, pid, errno);
     errno = 0;
-    bool ok = user == geteuid() && exchange(fd, request, reply, &failure);
+    bool ok = exchange(fd, request, reply, &failure);
     int error = errno;
     close(fd);
     return ok || problem_is(problem, pid, failure, error);

@@ -6,8 +6,10 @@
  * a zero byte, then "malloc-trace/", the process id in decimal, "/" and a
  * random number in 16 hexadecimal digits, so that no other process can take the
  * address first. A client finds it in /proc/net/unix and checks which process
- * listens there: any process may take other addresses of this form. One packet
- * goes each way. All numbers are little-endian.
+ * listens there, and which user it was then: any process may take other
+ * addresses of this form. One packet goes each way; a client that the process
+ * refuses may get its answer before it has sent its request. All numbers are
+ * little-endian.
  *
  *   request   offset  size
  *   magic        0      4   "MTC1"

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control socket (TCMALLOC_TRACE_CONTROL): other processes of the same user
- * can start, stop and flush a recording, set marks, and ask for its status and
- * for the memory table of the heap. The protocol is in
+ * and of root can start, stop and flush a recording, set marks, and ask for its
+ * status and for the memory table of the heap. The protocol is in
  * traceformat/control_protocol.h.
  *
  * Threads: one of its own, created like the saver, with signals blocked, a
  * descriptor table that the program does not see, and private memory. Packets
- * of clients are bounded, the server waits for no client, and the client's user
- * must be that of this process.
+ * of clients are bounded, and the server waits for no client.
+ *
+ * Clients are told apart by the user that they had when they connected, of whom
+ * the kernel tells, and are compared with the user of this process at that
+ * time, whatever it was when the socket was made. A client makes this process
+ * open a file that the client names, so it must have the rights of this process
+ * itself: it is root, or, as with ptrace, its user is the real, the effective
+ * and the saved one of this process. The effective one alone would not do: root
+ * that is another user for a while may be root again when the file is opened.
  */
 #include "tracer/session.h"
 
@@ -180,11 +187,34 @@ static void disconnect(struct server *s, unsigned i) {
     s->client[i] = s->client[--s->count];
 }
 
-static bool is_same_user(int fd) {
+static bool may_control(int fd) {
     struct ucred peer;
     socklen_t n = sizeof(peer);
-    return tcm_call(getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-           n == sizeof(peer) && peer.uid == (uid_t)tcm_syscall(SYS_geteuid);
+    uid_t real, effective, saved;
+    if (tcm_call(getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
+        n != sizeof(peer))
+        return false;
+    return peer.uid == 0 ||
+           (tcm_call(getresuid, &real, &effective, &saved) == 0 &&
+            peer.uid == real && peer.uid == effective && peer.uid == saved);
+}
+
+static void send_reply(struct server *s, int fd) {
+    size_t length = mtf_control_put_reply(s->packet, &s->reply);
+    (void)tcm_call(sendto, fd, s->packet, length, MSG_DONTWAIT | MSG_NOSIGNAL,
+                   NULL, 0);
+}
+
+/* Answers a client that may not control this process, and tells it nothing
+   else. It gets none of the places of those who may. Its request is taken if it
+   is there, because the kernel resets a connection that is closed with one. */
+static void turn_away(struct server *s, int fd) {
+    (void)tcm_call(recvfrom, fd, s->packet, sizeof(s->packet), MSG_DONTWAIT,
+                   NULL, NULL);
+    memset(&s->reply, 0, sizeof(s->reply));
+    refuse(s, "it belongs to another user, and you are not root");
+    send_reply(s, fd);
+    tcm_syscall(SYS_close, fd);
 }
 
 /* Disconnects the client that has been connected longest. */
@@ -201,8 +231,8 @@ static void admit(struct server *s) {
         (int)tcm_call(accept4, s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (!is_same_user(fd)) {
-        tcm_syscall(SYS_close, fd);
+    if (!may_control(fd)) {
+        turn_away(s, fd);
         return;
     }
     if (s->count == CLIENTS)
@@ -224,9 +254,7 @@ static void serve(struct server *s, unsigned i) {
         else
             s->reply.result = MTF_CONTROL_BAD;
         describe(s);
-        size_t length = mtf_control_put_reply(s->packet, &s->reply);
-        (void)tcm_call(sendto, fd, s->packet, length,
-                       MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+        send_reply(s, fd);
     }
     disconnect(s, i);
 }

@@ -371,9 +371,10 @@ static bool parse_options(const char **json, struct tool_opts *o, int argc,
         .usage = "malloc-trace ctl PID start [FILE]\n"
                  "malloc-trace ctl PID stop | flush | status | memory\n"
                  "malloc-trace ctl PID mark TEXT",
-        .about = "Control the recording of a running process of the same user "
-                 "that was started with TCMALLOC_TRACE_CONTROL=1 under the "
-                 "recording library, or show where its memory is.",
+        .about = "Control the recording of a running process of the same user, "
+                 "or as root of any, that was started with "
+                 "TCMALLOC_TRACE_CONTROL=1 under the recording library, or "
+                 "show where its memory is.",
         .opts = opts,
         .notes = "Exit status: 0; 1 the process does not answer or refuses; 2 "
                  "wrong command line."};
