@@ -127,6 +127,7 @@ void mtr_message_flush(struct mtr_recorder *rec) {
 
 static const char *error_text(int error) {
     return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT
+           : error == MTR_ECUT   ? "the file was truncated"
                                  : tcm_libc_error_text(error);
 }
 

@@ -33,6 +33,7 @@
 #ifndef TCM_TRACER_RECORDER_H
 #define TCM_TRACER_RECORDER_H
 
+#include "base/linux/os_file.h"
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
 #include "tracer/stream/buf_pool.h"
@@ -66,6 +67,9 @@ enum mtr_output_kind {
     MTR_OUTPUT_FD,       /* /dev/fd/N and its like */
     MTR_OUTPUT_UNKNOWN   /* unknown: no descriptor was free to find out */
 };
+
+/* errno of an output that someone else has cut; the kernel has no such. */
+enum { MTR_ECUT = TCM_EFOREIGN + 1 };
 
 /* Longest text of TCMALLOC_TRACE_STATS. */
 #define MTR_SUMMARY_MAX 768u

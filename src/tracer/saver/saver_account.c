@@ -70,7 +70,7 @@ bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
     put_memory(a, &s->statm);
     put_faults(a);
     s->last_sample = now;
-    if (mtr_output_is_removed(&s->output))
+    if (mtr_output_is_lost(&s->output))
         return false;
     return mtf_raw_write_sample(&s->writer, now, a->value, a->count);
 }
@@ -235,7 +235,7 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     uint32_t threads;
     mtr_registry_totals(rec, &t, &threads);
     struct accounts *a = begin_accounts();
-    if (reason != MTF_END_FORCED && mtr_output_is_removed(&s->output))
+    if (reason != MTF_END_FORCED && mtr_output_is_lost(&s->output))
         return false;
     put_host(a);
     put(a, MTF_ACCOUNT_EVENTS, event_sum(c));

@@ -18,6 +18,10 @@
 /* Time between checks of the buffers while a reader stalls. */
 #define READER_POLL_NS 1000000u
 
+/* Appended to, so that a write to a file that was cut meanwhile leaves no hole,
+   and no later length hides the cut. */
+#define FILE_FLAGS (O_WRONLY | O_APPEND)
+
 /* Removes a file that has not got its name. */
 static void drop_temporary(struct mtr_output *out) {
     if (out->temp != NULL && out->fd >= 0)
@@ -42,7 +46,7 @@ static bool open_file(struct mtr_output *out) {
     int folder = mtr_folder(out->rec);
     if (folder < 0)
         return false;
-    out->fd = tcm_file_make_own(folder, out->temp, O_WRONLY);
+    out->fd = tcm_file_make_own(folder, out->temp, FILE_FLAGS);
     mtr_folder_close(out->rec, folder);
     return out->fd >= 0;
 }
@@ -162,7 +166,7 @@ static bool reopen(struct mtr_output *out) {
     const char *name = out->rec->keeps
                            ? mtr_name_part(out->rec, out->part % MTF_PARTS)
                            : mtr_name_output(out->rec);
-    out->fd = name == NULL ? -1 : mtr_folder_open(out->rec, name, O_WRONLY);
+    out->fd = name == NULL ? -1 : mtr_folder_open(out->rec, name, FILE_FLAGS);
     if (out->fd < 0)
         return false;
     if (is_same_file(out) &&
@@ -176,6 +180,14 @@ static bool reopen(struct mtr_output *out) {
 bool mtr_output_reopen(struct mtr_output *out) {
     errno = 0;
     return reopen(out) || failed(out);
+}
+
+/* True if the file is shorter than what was written to it, as after a rotation
+   that copies and truncates. */
+static bool is_cut(const struct mtr_output *out) {
+    struct stat st;
+    return out->kind == MTR_OUTPUT_FILE && tcm_fstat(out->fd, &st) == 0 &&
+           (uint64_t)st.st_size < out->position;
 }
 
 /* True if N bytes may be written: writing over RLIMIT_FSIZE sends SIGXFSZ, and
@@ -237,6 +249,10 @@ static bool write_now(struct mtr_output *out, const void *data, size_t n) {
         errno = EBADF;
         return failed(out);
     }
+    if (is_cut(out)) {
+        errno = MTR_ECUT;
+        return failed(out);
+    }
     if (!within_limit(out, n)) {
         errno = EFBIG;
         return failed(out);
@@ -290,7 +306,7 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
 
 bool mtr_output_truncate(struct mtr_output *out, uint64_t n) {
     uint64_t left = n < out->position ? out->position - n : 0;
-    if (out->fd < 0 || (!is_ours(out) && !reopen(out)) ||
+    if (out->fd < 0 || (!is_ours(out) && !reopen(out)) || is_cut(out) ||
         tcm_call(ftruncate, out->fd, (off_t)left) != 0 ||
         tcm_call(lseek, out->fd, (off_t)left, SEEK_SET) < 0)
         return false;
@@ -298,12 +314,15 @@ bool mtr_output_truncate(struct mtr_output *out, uint64_t n) {
     return true;
 }
 
-bool mtr_output_is_removed(struct mtr_output *out) {
+bool mtr_output_is_lost(struct mtr_output *out) {
     struct stat st;
     if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL || !is_ours(out) ||
-        tcm_fstat(out->fd, &st) != 0 || st.st_nlink != 0)
+        tcm_fstat(out->fd, &st) != 0)
         return false;
-    out->error = ENOENT;
+    bool is_removed = st.st_nlink == 0;
+    if (!is_removed && !is_cut(out))
+        return false;
+    out->error = is_removed ? ENOENT : MTR_ECUT;
     return true;
 }
 

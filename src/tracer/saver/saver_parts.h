@@ -24,7 +24,8 @@
 /*
  * Invariants: a regular file is a new inode that gets its name when it has the
  * trace's header. What cannot be written whole is cut off again, so that the
- * file ends where the last whole write did.
+ * file ends where the last whole write did. A file that someone else has cut
+ * gets nothing more.
  */
 
 /* Bytes kept free below RLIMIT_FSIZE, for the footer. */
@@ -78,9 +79,9 @@ bool mtr_output_release(struct mtr_output *out);
 /* Cuts the last N bytes off a regular file, with what a failed write left
    behind them; the next write goes there. */
 bool mtr_output_truncate(struct mtr_output *out, uint64_t n);
-/* True if the file was removed, so that what is written to it is lost;
+/* True if the file was removed, or cut, so that what is written to it is lost;
    out->error says so. */
-bool mtr_output_is_removed(struct mtr_output *out);
+bool mtr_output_is_lost(struct mtr_output *out);
 void mtr_output_close(struct mtr_output *out);
 /* Opens a regular file that has its name and was closed, at its last position.
    false: out->error says why. */
@@ -193,11 +194,11 @@ void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
 uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s);
 /* Updates the numbers of status requests. */
 void mtr_saver_publish(struct mtr_saver *s);
-/* Writes a sample of the process. false: the output failed or was removed. */
+/* Writes a sample of the process. false: the output failed or was lost. */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);
 /* Writes the present bytes of live blocks, before the last footer. */
 bool mtr_saver_write_present(struct mtr_saver *s);
-/* Writes the footer. false: the output failed or was removed. */
+/* Writes the footer. false: the output failed or was lost. */
 bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason);
 /* Composes the summary and makes it due. */
 void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason);

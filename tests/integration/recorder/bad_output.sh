@@ -129,6 +129,20 @@ check "removed file: one line on stderr" one_line err
 check "removed file: the line says so" \
     grep -q "recording stopped.*gone.$suffix: No such file" err
 
+# It is copied and truncated meanwhile, as to rotate a log.
+record "$work/cut.$suffix" "$built/recorder/exchange" 4 1000000 >out 2>err &
+program=$!
+eventually 10 [ -s "cut.$suffix" ]
+: >"cut.$suffix"
+wait $program
+is "truncated file: exit status" $? 0
+check "truncated file: the program is whole" grep -q whole out
+check "truncated file: one line on stderr" one_line err
+check "truncated file: the line says so" \
+    grep -q "recording stopped.*cut.$suffix: the file was truncated" err
+[ ! -s "cut.$suffix" ] || [ -n "$(head -c 4 "cut.$suffix" | tr -d '\0')" ]
+result "truncated file: does not begin with a hole" $?
+
 # The current folder is removed before.
 mkdir folder
 (cd folder && rmdir ../folder &&
