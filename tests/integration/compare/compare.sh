@@ -306,12 +306,19 @@ check "a raw trace is counted as it is" "$malloc_trace" compare \
 "$postprocess" -q raw.lz4 sorted.p
 check "and has the counts of its sorted form" "$malloc_trace" compare \
     --against raw_counts sorted.p
+"$make" python few.p 50 >"$out" || exit 99
+"$malloc_trace" gate -q --save-baseline few_counts few.p
 for trace in cut.lz4 cut.p; do
     fails_with "a baseline of $trace, which is incomplete" 3 "$malloc_trace" \
         compare --save-baseline cut_counts $trace
     like "is not written" "$err" "cut_counts is not written: "
     [ ! -e cut_counts ]
     result "at all" $?
+    fails_with "$trace, beside a baseline that it is larger than" 3 \
+        "$malloc_trace" gate --against few_counts $trace
+    like "is not judged" "$out" \
+        "^not judged: counts of an incomplete trace are no evidence"
+    is "nor shown as more" "$(grep -c MORE "$out")" 0
 done
 "$python" - counts <<'PYTHON'
 import json, sys

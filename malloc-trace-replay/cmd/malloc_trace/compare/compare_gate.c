@@ -519,9 +519,16 @@ static bool is_of_hardware(const struct count *c) {
     return n >= end && strcmp(c->name + n - end, INSTRUCTIONS) == 0;
 }
 
-/* Tells whether counts can be compared at all; OUT gets the reason if not. */
-static bool are_comparable(const struct counts *all, FILE *out) {
+/* Tells whether counts can be compared at all; OUT gets the reason if not.
+   LACKS: a trace is incomplete. Blocks whose frees it lacks would be more than
+   before. */
+static bool are_comparable(const struct counts *all, bool lacks, FILE *out) {
     size_t saved = 0;
+    if (lacks) {
+        fputs("not judged: counts of an incomplete trace are no evidence\n",
+              out);
+        return false;
+    }
     for (size_t i = 0; i < all->count; i++)
         saved += all->list[i].has_before;
     if (saved == 0) {
@@ -588,10 +595,11 @@ static void judge_spread(const struct spread *s, double tolerance,
                 more ? "  MORE" : "");
 }
 
-static int judge_counts(const struct counts *all, double tolerance, FILE *out) {
+static int judge_counts(const struct counts *all, bool lacks, double tolerance,
+                        FILE *out) {
     struct tool_text a, b;
     struct judgement j = {.more = 0};
-    if (!are_comparable(all, out))
+    if (!are_comparable(all, lacks, out))
         return TOOL_DAMAGED;
     for (size_t i = 0; i < all->count; i++) {
         const struct count *c = &all->list[i];
@@ -748,7 +756,7 @@ int compare_gate(struct comparison *c, const struct compare_gate *g,
     if (good && g->against != NULL) {
         good = read_saved(&all, g->against);
         if (good)
-            status = judge_counts(&all, g->tolerance, out);
+            status = judge_counts(&all, c->lacks, g->tolerance, out);
         if (good && status == TOOL_BUDGET && !tool_is_quiet())
             tell_functions(&all, g, out);
     }

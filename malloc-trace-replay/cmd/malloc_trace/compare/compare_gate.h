@@ -37,10 +37,11 @@ bool compare_gate_check(const struct compare_gate *g);
  * G->save, and says so on OUT; or compares them with those in G->against, names
  * on OUT each that differs by more than the tolerance, and which functions
  * made the difference, or how to find them. Returns an exit status:
- * TOOL_BUDGET if a count is larger than it may be; else TOOL_DAMAGED where
- * counts cannot be judged: a trace is incomplete (G->save is not written then),
- * G->against has counts of another number of traces or none, or instructions or
- * memory that are not counted now, or a stop was requested.
+ * TOOL_DAMAGED where nothing can be judged: a trace is incomplete (G->save is
+ * not written then), G->against has counts of another number of traces or none,
+ * or a stop was requested; TOOL_BUDGET if a count is larger than it may be;
+ * else TOOL_DAMAGED where G->against has instructions or memory that are not
+ * counted now.
  */
 int compare_gate(struct comparison *c, const struct compare_gate *g, FILE *out);
 
