@@ -339,15 +339,10 @@ static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
 /* Stores the kernel's name of the program of process PID, which has ended and
    not been waited for. */
 static void read_name(pid_t pid, char name[16]) {
-    char path[64];
+    char path[64], text[32];
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return;
-    size_t n = fread(name, 1, 15, f);
-    name[n] = '\0';
-    name[strcspn(name, "\n")] = '\0';
-    fclose(f);
+    if (tcm_io_read_file(path, text, sizeof(text)) > 0)
+        snprintf(name, 16, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
 void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
