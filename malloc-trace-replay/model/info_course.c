@@ -9,6 +9,11 @@
 /* Distances of times in traces are larger; joining is cheap. */
 #define FIRST_STEP_NS 1000u
 
+/* An event that is further behind the latest one than threads of a round of the
+   recorder are apart was read late, from a thread that rested: what is live
+   when it is read was not live at its time. */
+#define LATE_NS 20000000u
+
 /* Adds B, the column behind A, to A. */
 static void join(struct info_column *a, const struct info_column *b) {
     a->bytes += b->bytes;
@@ -73,10 +78,12 @@ void info_course_event(struct info_course *c, uint64_t ns, uint64_t bytes,
     column->bytes += bytes;
     column->blocks += blocks;
     column->operations++;
-    column->most_bytes = tcm_max_u64(column->most_bytes, live_bytes);
+    bool late = c->has_times && c->end - at > LATE_NS + c->step;
+    if (!late)
+        column->most_bytes = tcm_max_u64(column->most_bytes, live_bytes);
     if (live_bytes > c->peak_bytes) {
         c->peak_bytes = live_bytes;
-        c->peak = at;
+        c->peak = late ? c->end : at;
     }
 }
 

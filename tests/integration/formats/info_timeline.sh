@@ -240,4 +240,43 @@ END
 else
     skip "threads" "recording does not work here"
 fi
+
+# Early events of a thread that rests until _exit stand at the trace's end.
+cat >rest.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile sink;
+static void *rest(void *unused) {
+    for (int i = 0; i < 100; i++)
+        sink = malloc(10);
+    pause();
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 1000; i++)
+        sink = malloc(10);
+    pthread_create(&thread, NULL, rest, NULL);
+    for (int i = 0; i < 1000; i++) {
+        sink = malloc(i < 500 ? 10 : 100000);
+        usleep(1000);
+    }
+    _exit(0);
+}
+END
+if run ${CC:-cc} -O1 -fno-builtin -o rest rest.c -pthread &&
+    record rest.lz4 ./rest >/dev/null; then
+    "$malloc_trace" info -q --timeline=rest.csv rest.lz4
+    check "what is live late is not credited to an early time" "$python" - <<'END'
+import csv
+rows = [{k: int(v) for k, v in r.items() if v}
+        for r in csv.DictReader(open("rest.csv"))]
+early = [r["most_live_bytes"] for r in rows if r["recorded_ns"] < 400e6]
+assert early and max(early) < 1e6, early
+assert max(r["most_live_bytes"] for r in rows) > 40e6
+END
+else
+    skip "a thread that rests" "recording does not work here"
+fi
 tap_end
