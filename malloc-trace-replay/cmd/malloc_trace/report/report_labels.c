@@ -164,13 +164,19 @@ bool report_labels_init(struct report_labels *l, struct report_texts *texts,
                               by == REPORT_BY_MODULE);
 }
 
+static void free_memo(struct report_labels_memo *m) {
+    free(m->of_frame);
+    free(m->of_name);
+}
+
 void report_labels_fini(struct report_labels *l) {
     report_frames_fini(&l->frames);
     free(l->of_name);
-    free(l->suppressed);
-    free(l->matching);
-    free(l->kept);
-    free(l->beyond);
+    free_memo(&l->suppressed);
+    free_memo(&l->matching);
+    free_memo(&l->kept);
+    free_memo(&l->beyond);
+    free_memo(&l->program);
     free(l->stack);
 }
 
@@ -231,8 +237,8 @@ uint32_t report_labels_stack(struct report_labels *l, uint32_t site) {
 
 /* --- Tests of stacks ------------------------------------------------------ */
 
-/* A property of frames, tested by name. NAME returns 0, or a number that tells
-   why the name has it. */
+/* A property of frames, tested by name, once each: many stacks share a name.
+   NAME returns 0, or a number that tells why the name has it. */
 struct test {
     uint32_t (*name)(struct report_labels *l, const void *pattern,
                      uint32_t number);
@@ -240,74 +246,91 @@ struct test {
     bool inside; /* frames from the first one of the program on do not count */
 };
 
-/* Entries of a memo: what is known of a frame's stack. */
+/* Entries of a memo. TESTING: of a frame. */
 enum { TESTING = 1, TESTED = 2 /* plus the result */ };
 
-/* True for a frame of the program's own files, not of an installed library or
+/* Not 0 for a frame of the program's own files, not of an installed library or
    interpreter. */
-static bool is_program(const struct report_labels *l,
-                       const struct symbol_name *n) {
+static uint32_t name_is_program(struct report_labels *l, const void *pattern,
+                                uint32_t number) {
     static const char *const libraries[] = {"/lib/", "/lib64/", "/usr/lib/",
                                             "/usr/lib64/", "/usr/local/lib/"};
+    const struct symbol_name *n = symbol_names_get(l->names, number);
     enum report_frame_class class = report_frame_class(n, l->sites->has_lines);
+    (void)pattern;
     if (class == REPORT_FRAME_SYSTEM)
-        return false;
+        return 0;
     /* code of a module itself, <module>, runs once, when it is imported; a
        comprehension belongs to what it is in */
     if (class == REPORT_FRAME_PACKAGE && n->function != NULL &&
         n->function[0] == '<' && strncmp(n->function, "<lambda", 7) != 0)
-        return false;
+        return 0;
     for (size_t i = 0; n->module != NULL && i < TCM_ARRAY_SIZE(libraries); i++)
         if (strncmp(n->module, libraries[i], strlen(libraries[i])) == 0)
-            return false;
-    return true;
+            return 0;
+    return 1;
+}
+
+/* Returns what TEST returns for the name NUMBER. */
+static uint32_t name_passes(struct report_labels *l, const struct test *test,
+                            struct report_labels_memo *memo, uint32_t number) {
+    bool kept = reserve_zeroed(&memo->of_name, &memo->name_room, number,
+                               sizeof(*memo->of_name));
+    if (kept && memo->of_name[number] != 0)
+        return memo->of_name[number] - TESTED;
+    uint32_t why = test->name(l, test->pattern, number);
+    if (kept)
+        memo->of_name[number] = TESTED + why;
+    return why;
 }
 
 /* Tests the names of SITE's frame. Sets *STOP if callers do not count. */
 static uint32_t frame_passes(struct report_labels *l, const struct test *test,
-                             uint32_t site, bool *stop) {
+                             struct report_labels_memo *memo, uint32_t site,
+                             bool *stop) {
+    static const struct test program = {.name = name_is_program};
     unsigned count;
     uint32_t number = symbol_names_find(l->names, site, &count);
     *stop = false;
     for (; count != 0 && !*stop; count--, number++) {
-        uint32_t why = test->name(l, test->pattern, number);
+        uint32_t why = name_passes(l, test, memo, number);
         if (why != 0)
             return why;
         *stop =
-            test->inside && is_program(l, symbol_names_get(l->names, number));
+            test->inside && name_passes(l, &program, &l->program, number) != 0;
     }
     return 0;
 }
 
 /* Returns what TEST returns for the innermost frame of SITE's stack that passes
-   it; 0: none does. TEST is the same one for MEMO, an array by index of the
-   frame. */
+   it; 0: none does. TEST is the same one for MEMO. */
 static uint32_t stack_passes(struct report_labels *l, const struct test *test,
-                             uint32_t **memo, uint32_t site) {
+                             struct report_labels_memo *memo, uint32_t site) {
     uint32_t stack[TOOL_SITE_DEPTH];
     unsigned depth = 0;
     uint32_t why = 0;
     size_t at;
-    if (*memo == NULL)
-        *memo = calloc(l->sites->frames + 1, sizeof(**memo));
+    if (memo->of_frame == NULL)
+        memo->of_frame = calloc(l->sites->frames + 1, sizeof(*memo->of_frame));
+    uint32_t *known = memo->of_frame;
     for (; depth < TOOL_SITE_DEPTH &&
            (at = tool_sites_place(l->sites, site)) != SIZE_MAX;
          site = l->sites->frame[at].parent) {
         /* A frame that is being tested is in this stack: a circle. */
-        if (*memo != NULL && (*memo)[at] != 0) {
-            why = (*memo)[at] == TESTING ? 0 : (*memo)[at] - TESTED;
+        if (known != NULL && known[at] != 0) {
+            why = known[at] == TESTING ? 0 : known[at] - TESTED;
             break;
         }
-        if (*memo != NULL)
-            (*memo)[at] = TESTING;
+        if (known != NULL)
+            known[at] = TESTING;
         stack[depth++] = site;
     }
     while (depth-- > 0) {
         bool stop;
-        uint32_t own = frame_passes(l, test, stack[depth], &stop);
+        uint32_t own = frame_passes(l, test, memo, stack[depth], &stop);
         why = own != 0 ? own : stop ? 0 : why;
-        if (*memo != NULL)
-            (*memo)[tool_sites_place(l->sites, stack[depth])] = TESTED + why;
+        if (known != NULL)
+            known[tool_sites_place(l->sites, stack[depth])] = TESTED + why;
     }
     return why;
 }

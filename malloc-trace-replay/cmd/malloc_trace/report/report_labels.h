@@ -46,6 +46,13 @@ void report_texts_fini(struct report_texts *t);
 
 /* --- Labels --------------------------------------------------------------- */
 
+/* Results of a test of stacks; 0: not tested. */
+struct report_labels_memo {
+    uint32_t *of_frame; /* with its callers, by index of the frame */
+    uint32_t *of_name;  /* alone, by number of the name */
+    size_t name_room;
+};
+
 /* Labels of sites, each made once, as numbers in TEXTS. */
 struct report_labels {
     struct report_texts *texts;
@@ -55,8 +62,7 @@ struct report_labels {
     struct report_frames frames;
     uint32_t *of_name; /* number of the text plus 1, by number of the name */
     size_t name_room;
-    /* by index of the frame: results of tests of its stack; 0: not tested */
-    uint32_t *suppressed, *matching, *kept, *beyond;
+    struct report_labels_memo suppressed, matching, kept, beyond, program;
     char *stack; /* text under construction */
     size_t stack_room;
 };
