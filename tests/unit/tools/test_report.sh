@@ -310,4 +310,74 @@ for out in "report -q --to=objects -o small" "report -q --to=json --by=size -o s
     is "no room for the output of $out: exit status" $? 1
     like "and a line says so" err 'small: File too large$'
 done
+
+# Growth is one in time, too. growth PROGRAM: what an awk program grows by that
+# has pass(NS), keep(SITE) for a block, and use(COUNT) for blocks that come and
+# go.
+growth() {
+    awk 'function pass(ns) { now += ns; print "time " now }
+        function keep(site) { print "site " site; print "new " ++n " 40" }
+        function use(count) {
+            print "site 3"
+            for (; count > 0; count--) { print "new 0 100"; print "free 0" }
+        }
+        function read_table(   i) {
+            for (i = 0; i < 5000; i++) {
+                keep(1)
+                if (i % 8 == 0) use(1)
+                if (i % 500 == 0) pass(1e6)
+            }
+        }
+        BEGIN {
+            print "mode 2 0\nmodule 1 0x1000 0x9000 /nowhere/app"
+            for (i = 1; i <= 3; i++) print "frame " i " 0 1 0x1" i + 1 "00"
+            print "thread 1"
+            pass(1e9)
+            '"$1"'
+        }' >grows.txt
+    "$make" grows <grows.txt || echo failed
+    "$malloc_trace" leaks --growing --json grows.json grows >text 2>&1 ||
+        [ $? -eq 4 ] || echo failed
+    sed -n 's/.*"function": "app+0x\(.\)ff".*/\1/p' grows.json | tr '\n' ' '
+}
+poll="pass(5e6); use(1)"
+is "a table that is read before few calls grows not" \
+    "$(growth "read_table(); for (i = 0; i < 200; i++) { $poll }")" ""
+like "and the text has the clock" text \
+    '^grows: nothing grows in the second half of allocations$'
+is "nor do calls that are far apart" "$(growth \
+    'read_table(); for (i = 0; i < 100; i++) { pass(1e9); use(1) }')" ""
+request="pass(3e6); use(30); keep(2)"
+is "a block for each request does" "$(growth \
+    "read_table(); for (i = 0; i < 300; i++) { $request }")" "2 "
+is "also at the end alone" "$(growth "read_table()
+    for (i = 0; i < 900; i++) { pass(3e6); use(30) }
+    for (i = 0; i < 200; i++) { $request }")" "2 "
+work="for (i = 0; i < 2000; i++) { pass(1e6); keep(2); use(3) }"
+is "and work behind which a program sleeps" "$(growth \
+    "$work; pass(5e9); use(9)")" "2 "
+is "or waits" "$(growth \
+    "$work; for (i = 0; i < 9; i++) { pass(5e8); use(1) }")" "2 "
+is "or frees all" "$(growth \
+    "$work; for (i = 1; i <= n; i++) {
+        print \"free \" i; if (i % 8 == 0) { pass(1e6); use(1) } }")" "2 "
+is "and a container that doubles" "$(growth \
+    "for (i = 0; i < 20000; i++) {
+        if (i >= size) {
+            size = size < 16 ? 16 : 2 * size
+            print \"site 2\"
+            if (i > 0) print \"free 1\"
+            print \"new 1 \" 8 * size
+        }
+        use(3)
+        if (i % 40 == 0) pass(i < 12000 ? 4e5 : 1e6)
+    }")" "2 "
+is "but not one that was filled" "$(growth \
+    'n = 1; for (i = 64; i < 2e6; i *= 2) {
+        if (i > 64) print "free 1"
+        print "site 2"; print "new 1 " i; use(99); pass(1e6)
+    }
+    for (i = 0; i < 99; i++) { pass(9e6); use(1) }')" ""
+is "in a short time, too" "$(growth \
+    'for (i = 0; i < 2000; i++) { keep(2); use(3) }; pass(5e9); use(9)')" "2 "
 tap_end

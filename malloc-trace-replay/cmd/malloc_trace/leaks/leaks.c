@@ -169,10 +169,11 @@ static bool record_command(struct command *c) {
 
 /* --- Output --------------------------------------------------------------- */
 
-/* "over the second half of the run" */
+/* "in the second half of allocations" */
 static const char *period(const struct leaks *l) {
-    return leaks_growth_has_marks(&l->growth) ? "between marks"
-                                              : "in the second half of the run";
+    return leaks_growth_has_marks(&l->growth)
+               ? "between marks"
+               : "in the second half of allocations";
 }
 
 static void print_head(const struct leaks *l, const struct run *r) {
@@ -401,9 +402,10 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
                           char **argv) {
     const struct tool_opt opts[] = {
         {.name = "growing",
-         .help = "functions whose blocks become more, between marks or in the "
-                 "second half of the run; default for Python, Perl, Ruby and "
-                 "node",
+         .help =
+             "functions whose blocks become more, between marks or in the "
+             "second half of allocations; default for Python, Perl, Ruby and "
+             "node",
          .flag = &r->growing},
         {.name = "at-end",
          .help = "blocks that are live at the end; default for other programs",

@@ -19,49 +19,76 @@ enum { QUARTERS = 4 };
 /* Part of all allocations that counts: behind it a program may be ending. */
 #define END_PART 0.97
 
+/* Samples in time: columns, their first distance, and the time for which a
+   longer pause between allocations counts. */
+#define TIME_COLUMNS 64u
+#define TIME_STEP_NS 1000000u
+#define PAUSE_NS     10000000u
+/* Parts of the time since a group's first block; those behind which it has to
+   grow, in blocks or in bytes, by a share of all its growth; and time, and
+   columns behind these parts, without which one cannot tell. */
+#define TIME_PARTS   8u
+#define TIME_BLOCKS  4u
+#define TIME_BYTES   2u
+#define TIME_SHARE   (1 / 16.0)
+#define TIME_LEAST   100000000u
+#define TIME_SAMPLES 8u
+
 /* --- Sampling ------------------------------------------------------------- */
 
 static void drop_every_other(struct leaks_series *s) {
-    s->columns = LEAKS_COLUMNS / 2;
+    s->columns = s->most / 2;
     s->step *= 2;
     for (unsigned c = 0; c < s->columns; c++)
-        s->calls[c] = s->calls[2 * c + 1];
+        s->at[c] = s->at[2 * c + 1];
     for (size_t i = 0; i < s->tallies; i++)
-        for (unsigned c = 0; s->cell[i] != NULL && c < LEAKS_COLUMNS; c++)
+        for (unsigned c = 0; s->cell[i] != NULL && c < s->most; c++)
             s->cell[i][c] =
                 c < s->columns ? s->cell[i][2 * c + 1] : (struct leaks_cell){0};
 }
 
-/* Adds a column of what is live in T. False: out of memory. */
-static bool add_column(struct leaks_series *s, const struct report_tallies *t) {
+/* Adds a column of what is live in T, AT this moment of the series' clock.
+   False: out of memory. */
+static bool add_column(struct leaks_series *s, const struct report_tallies *t,
+                       uint64_t at) {
     size_t known = s->tallies;
-    if (s->columns == LEAKS_COLUMNS)
+    if (s->columns == s->most)
         drop_every_other(s);
-    TCM_ASSERT(s->columns < LEAKS_COLUMNS);
+    TCM_ASSERT(s->columns < s->most);
     if (!tool_array_reserve(&s->cell, &s->tallies, t->count + 1,
                             sizeof(*s->cell)))
         return false;
     for (size_t i = known; i < s->tallies; i++)
         s->cell[i] = NULL;
-    s->calls[s->columns] = t->all.calls;
+    s->at[s->columns] = at;
     for (size_t i = 0; i < t->count; i++) {
         const struct report_tally *a = &t->tally[i];
         if (a->live == 0)
             continue;
         if (s->cell[i] == NULL &&
-            (s->cell[i] = calloc(LEAKS_COLUMNS, sizeof(**s->cell))) == NULL)
+            (s->cell[i] = calloc(s->most, sizeof(**s->cell))) == NULL)
             return false;
         s->cell[i][s->columns] = (struct leaks_cell){
             (uint32_t)tcm_min_u64(a->live, UINT32_MAX), (float)a->live_bytes};
     }
     s->columns++;
+    s->next = at + s->step;
     return true;
 }
 
 static void sample(void *ctx, struct report_tallies *t) {
     struct leaks_growth *g = ctx;
-    g->failed |= !add_column(&g->samples, t);
-    t->options.next_sample = t->all.calls + g->samples.step;
+    if (g->samples.columns == 0)
+        g->seen_ns = t->time_ns;
+    if (t->time_ns > g->seen_ns) {
+        g->busy_ns += tcm_min_u64(t->time_ns - g->seen_ns, PAUSE_NS);
+        g->seen_ns = t->time_ns;
+    }
+    if (t->all.calls >= g->samples.next)
+        g->failed |= !add_column(&g->samples, t, t->all.calls);
+    if (g->busy_ns >= g->times.next)
+        g->failed |= !add_column(&g->times, t, g->busy_ns);
+    t->options.next_sample = t->all.calls + 1;
 }
 
 static void take_mark(void *ctx, struct report_tallies *t) {
@@ -69,11 +96,14 @@ static void take_mark(void *ctx, struct report_tallies *t) {
     if (++g->marks.skipped < g->marks.step)
         return;
     g->marks.skipped = 0;
-    g->failed |= !add_column(&g->marks, t);
+    g->failed |= !add_column(&g->marks, t, t->all.calls);
 }
 
 void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t) {
     g->samples.step = g->marks.step = 1;
+    g->times.step = TIME_STEP_NS;
+    g->samples.most = g->marks.most = LEAKS_COLUMNS;
+    g->times.most = TIME_COLUMNS;
     t->options.sample = sample;
     t->options.sample_mark = take_mark;
     t->options.sample_ctx = g;
@@ -88,6 +118,7 @@ static void free_series(struct leaks_series *s) {
 
 void leaks_growth_fini(struct leaks_growth *g) {
     free_series(&g->samples);
+    free_series(&g->times);
     free_series(&g->marks);
     *g = (struct leaks_growth){0};
 }
@@ -105,7 +136,7 @@ static const struct leaks_series *series_of(const struct leaks_growth *g) {
 bool leaks_growth_can_tell(const struct leaks_growth *g) {
     const struct leaks_series *s = &g->samples;
     return leaks_growth_has_marks(g) ||
-           (s->columns != 0 && s->calls[s->columns - 1] >= LEAKS_COLUMNS / 2);
+           (s->columns != 0 && s->at[s->columns - 1] >= LEAKS_COLUMNS / 2);
 }
 
 /* Columns of S up to the one before a program may be ending. */
@@ -113,7 +144,7 @@ static unsigned last_columns(const struct leaks_growth *g,
                              const struct leaks_series *s, uint64_t calls) {
     unsigned n = s->columns;
     while (s == &g->samples && n > 2 * QUARTERS &&
-           (double)s->calls[n - 1] > END_PART * (double)calls)
+           (double)s->at[n - 1] > END_PART * (double)calls)
         n--;
     return n;
 }
@@ -180,27 +211,92 @@ static struct leaks_group judge_bytes(const double *blocks, const double *bytes,
                                 .larger = true};
 }
 
+/* Part, from 0, of the time from column FIRST of S to the last one, that column
+   C is in. */
+static unsigned part_of(const struct leaks_series *s, unsigned first,
+                        unsigned c) {
+    uint64_t begin = s->at[first], whole = s->at[s->columns - 1] - begin + 1;
+    return (unsigned)((s->at[c] - begin) * TIME_PARTS / whole);
+}
+
+/* True if LIVE, figures of a group in the columns of S, rises by a share of
+   GROWTH behind the first PARTS of the time since its first block, or if one
+   cannot tell. */
+static bool grows_in_time(const struct leaks_series *s, const double *live,
+                          unsigned parts, double growth) {
+    double high[2] = {0}, low[TIME_PARTS] = {0};
+    unsigned first = 0, samples = 0, seen = 0;
+    while (first < s->columns && live[first] == 0)
+        first++;
+    for (unsigned c = first; c < s->columns; c++) {
+        unsigned part = part_of(s, first, c);
+        TCM_ASSERT(part < TIME_PARTS);
+        low[part] =
+            (seen & 1u << part) == 0 ? live[c] : fmin(low[part], live[c]);
+        seen |= 1u << part;
+        samples += part >= parts;
+    }
+    for (unsigned i = 0; i < TIME_PARTS; i++)
+        high[i >= parts] = fmax(high[i >= parts], low[i]);
+    return samples < TIME_SAMPLES ||
+           s->at[s->columns - 1] - s->at[first] < TIME_LEAST ||
+           high[1] - high[0] >= TIME_SHARE * growth;
+}
+
+/* Live blocks and bytes of a group, by column. */
+struct sums {
+    double blocks[LEAKS_COLUMNS], bytes[LEAKS_COLUMNS];
+};
+
+/* Sums up the first N columns of S by group, into an array of COUNT from
+   malloc. NULL: out of memory. */
+static struct sums *sum_up(const struct leaks_series *s,
+                           const struct report_tallies *t,
+                           const uint32_t *of_tally, size_t count, unsigned n) {
+    struct sums *sum = calloc(count + 1, sizeof(*sum));
+    for (size_t i = 0; sum != NULL && i < t->count && i < s->tallies; i++)
+        for (unsigned c = 0; s->cell[i] != NULL && c < n; c++) {
+            TCM_ASSERT(of_tally[i] < count);
+            sum[of_tally[i]].blocks[c] += s->cell[i][c].blocks;
+            sum[of_tally[i]].bytes[c] += (double)s->cell[i][c].bytes;
+        }
+    return sum;
+}
+
+/* Judges a group that has SUM in N columns, and TIMED in those of TIMES; NULL:
+   columns are marks. */
+static struct leaks_group judge(const struct sums *sum, unsigned n,
+                                const struct leaks_series *times,
+                                const struct sums *timed) {
+    struct leaks_group more =
+        judge_group(sum->blocks, sum->bytes, n, times == NULL);
+    if (more.blocks != 0 &&
+        (times == NULL ||
+         grows_in_time(times, timed->blocks, TIME_BLOCKS, (double)more.blocks)))
+        return more;
+    more = judge_bytes(sum->blocks, sum->bytes, n);
+    if (more.blocks != 0 &&
+        (times == NULL ||
+         grows_in_time(times, timed->bytes, TIME_BYTES, (double)more.bytes)))
+        return more;
+    return (struct leaks_group){0};
+}
+
 bool leaks_growth_find(const struct leaks_growth *g,
                        const struct report_tallies *t, const uint32_t *of_tally,
                        struct leaks_group *group, size_t count) {
     const struct leaks_series *s = series_of(g);
+    const struct leaks_series *times = s == &g->marks ? NULL : &g->times;
     unsigned n = last_columns(g, s, t->all.calls);
-    double(*sum)[2][LEAKS_COLUMNS] = calloc(count + 1, sizeof(*sum));
-    if (sum == NULL)
-        return false;
-    for (size_t i = 0; i < t->count && i < s->tallies; i++)
-        for (unsigned c = 0; s->cell[i] != NULL && c < n; c++) {
-            TCM_ASSERT(of_tally[i] < count);
-            sum[of_tally[i]][0][c] += s->cell[i][c].blocks;
-            sum[of_tally[i]][1][c] += (double)s->cell[i][c].bytes;
-        }
-    for (size_t i = 0; i < count; i++) {
-        group[i] = judge_group(sum[i][0], sum[i][1], n, s == &g->marks);
-        if (group[i].blocks == 0)
-            group[i] = judge_bytes(sum[i][0], sum[i][1], n);
-    }
+    struct sums *sum = sum_up(s, t, of_tally, count, n);
+    struct sums *timed =
+        sum_up(&g->times, t, of_tally, count, g->times.columns);
+    bool good = sum != NULL && timed != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        group[i] = judge(&sum[i], n, times, &timed[i]);
     free(sum);
-    return true;
+    free(timed);
+    return good;
 }
 
 struct leaks_group leaks_growth_of_tally(const struct leaks_growth *g, size_t i,

@@ -8,19 +8,31 @@
  * the end of a program, where all is freed, has few. When the columns are used
  * up, every other one is dropped and the distance doubles.
  *
+ * Time decides, too: the start of a program that allocates nearly all there,
+ * and then runs, is in the second half of its allocations. So live blocks are
+ * also sampled at equal distances in time, in which a pause between allocations
+ * counts little: a program that leaks and then sleeps has a leak.
+ *
  * A group of tallies, such as those of a function, grows if the lowest number
  * of its live blocks rises from each quarter to the next: over the marks of the
- * trace if it has two, else over the second half of the time since the group's
- * first block. A cache that was filled, or blocks that come and go, do not.
+ * trace if it has two, else over the second half of the allocations since the
+ * group's first block. A cache that was filled, or blocks that come and go, do
+ * not.
  *
  * A container in one block, such as a vector, grows in bytes: by a factor each
  * time, so that quarters may pass in between. Its group grows if the lowest
- * bytes of the quarters never fall, over all of the time since its first block,
+ * bytes of the quarters never fall, over all allocations since its first block,
  * and rise by half from the second quarter to the last, and from the middle to
  * the end.
  *
- * Invariants: 1 KiB for each tally that has live blocks at a sample, and again
- * if the trace has marks.
+ * Without marks, either kind of growth counts only if it goes on in time since
+ * the group's first block: in its second half, or of bytes, whose last step may
+ * be long ago, behind its first quarter. The last samples may be of a program
+ * that frees all at its end, so that the highest of the lowest figures of parts
+ * before and behind that moment are compared.
+ *
+ * Invariants: 1.5 KiB for each tally that has live blocks at a sample, and
+ * 1 KiB more if the trace has marks.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_LEAKS_LEAKS_GROWTH_H
@@ -28,7 +40,7 @@
 
 #include "cmd/malloc_trace/report/report_tally.h"
 
-#define LEAKS_COLUMNS 128u
+#define LEAKS_COLUMNS 128u /* of a series, at most */
 
 struct leaks_cell {
     uint32_t blocks;
@@ -36,17 +48,20 @@ struct leaks_cell {
 };
 
 struct leaks_series {
-    struct leaks_cell **cell; /* LEAKS_COLUMNS by tally; NULL: all 0 */
-    size_t tallies;           /* room in CELL */
-    uint64_t calls[LEAKS_COLUMNS];
-    unsigned columns;
-    uint64_t step, skipped; /* each STEPth moment is a column */
+    struct leaks_cell **cell;   /* MOST by tally; NULL: all 0 */
+    size_t tallies;             /* room in CELL */
+    uint64_t at[LEAKS_COLUMNS]; /* allocations; of times, busy_ns */
+    unsigned columns, most;
+    uint64_t step;          /* from one column to the next, at least */
+    uint64_t next, skipped; /* AT of the next one; of marks, those passed */
 };
 
 /* All zero before leaks_growth_begin. */
 struct leaks_growth {
-    struct leaks_series samples, marks;
-    bool failed; /* out of memory */
+    struct leaks_series samples, times, marks;
+    uint64_t busy_ns; /* until the last allocation, with short pauses */
+    uint64_t seen_ns; /* its time */
+    bool failed;      /* out of memory */
 };
 
 /* Growth of one group. Zero blocks: it does not grow. */
