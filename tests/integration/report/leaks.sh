@@ -47,7 +47,8 @@ line=$(grep -n 'sink = xmalloc(100)' "$here/report/leaks_program.c" |
     cut -d: -f1)
 like "the text has bytes, blocks, function and place" text \
     "^ *1000 B +10  open_session \\(.*leaks_program.c:$line\\)\$"
-like "and the stack" text '^ +xmalloc < open_session < main'
+like "and the only stack, without a share" text \
+    '^ +xmalloc < open_session < main'
 like "and a sum" text '^./app: 1.29 KiB in 15 blocks of 2 functions at the end'
 fails_with "at two lines" 4 leaks --stacks 2 --json lines.json -- ./app lines
 large=$(grep -n 'sink = malloc(100)' "$here/report/leaks_program.c" | cut -d: -f1)
@@ -62,6 +63,17 @@ is "in JSON, too" "$("$python" -c 'import json
 f = json.load(open("lines.json"))["functions"][0]
 print(f["line"], *((p["line"], p["bytes"], p["blocks"]) for p in f["places"]))
 ')" "$large ($large, 300, 3) ($small, 40, 2)"
+fails_with "of several callers" 4 leaks -- ./app callers
+cp "$err" text
+like "the largest stack has its share" text '^ +60\.0 % make < first < main'
+like "and the others are counted" text \
+    '^ +and 2 more stacks; --stacks=3 shows all$'
+is "in 80 columns" "$(awk 'length > 80' text)" ""
+fails_with "as many as are asked for" 4 leaks --stacks 2 -- ./app callers
+like "have theirs" "$err" '^ +30\.0 % make < second < main'
+like "and one is left" "$err" '^ +and 1 more stack; --stacks=3 shows all$'
+leaks --stacks 3 -- ./app callers >/dev/null 2>text
+is "or none is" "$(grep -cE '[0-9] % make|more stack' text)" 3
 check "a program without leaks" leaks --json clean.json -- ./app clean
 cp "$err" text
 is "its output" "$(cat "$out")" "clean 1"

@@ -5,6 +5,8 @@
  *     clean    frees all, while libraries keep memory of their own
  *     leak     leaks in two functions: 10 blocks of 100 bytes, 5 of 64
  *     lines    leaks at two lines of a function: 3 blocks of 100 bytes, 2 of 20
+ *     callers  leaks in a function that is called by three others: 6 blocks of
+ *              60 bytes, 3 and 1
  *     grow     keeps a list that grows, fills a cache, makes blocks that go,
  *              and frees all at its end
  *     larger   keeps an array that doubles, and buffers that do not
@@ -27,6 +29,10 @@ PLACE void *xmalloc(size_t size);
 PLACE void open_session(void);
 PLACE void read_name(void);
 PLACE void collect(void);
+PLACE void make(int blocks);
+PLACE void first(void);
+PLACE void second(void);
+PLACE void third(void);
 PLACE void remember(int i);
 PLACE void look_up(int i);
 PLACE void compute(void);
@@ -66,6 +72,27 @@ PLACE void collect(void) {
         sink = malloc(100);
     for (int i = 0; i < 2; i++)
         sink = malloc(20);
+    sink = NULL;
+}
+
+PLACE void make(int blocks) {
+    for (int i = 0; i < blocks; i++)
+        sink = malloc(60);
+    sink = NULL;
+}
+
+PLACE void first(void) {
+    make(6);
+    sink = NULL;
+}
+
+PLACE void second(void) {
+    make(3);
+    sink = NULL;
+}
+
+PLACE void third(void) {
+    make(1);
     sink = NULL;
 }
 
@@ -140,6 +167,10 @@ int main(int argc, char **argv) {
         clean();
     } else if (strcmp(what, "lines") == 0) {
         collect();
+    } else if (strcmp(what, "callers") == 0) {
+        first();
+        second();
+        third();
     } else if (strcmp(what, "grow") == 0) {
         run(0, 20000, 1);
         free_all();

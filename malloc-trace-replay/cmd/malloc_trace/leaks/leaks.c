@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@
 #define STACKS_MAX    1000u
 #define STACK_COLUMNS 120u
 #define STACK_INDENT  6
+/* Columns of a stack's share of its row. */
+#define SHARE_COLUMNS 8
 /* Columns in front of a function, and fewest columns of a place behind it, and
    of a file's name. */
 #define FIGURES     23u
@@ -239,6 +242,36 @@ static void print_function(const struct leaks *l, const struct run *r,
     }
 }
 
+/* Prints the largest stacks of ROW, with their shares of it if it has several,
+   and how many more there are. */
+static void print_stacks(const struct leaks *l, const struct run *r,
+                         const struct leaks_row *row) {
+    struct tool_text text;
+    const struct report_callers_top *top;
+    size_t count = l->callers.count[row->row], n = 0;
+    int indent = STACK_INDENT + (count > 1 ? SHARE_COLUMNS : 0);
+    for (; (top = report_callers_of(&l->callers, row->row, n)) != NULL; n++) {
+        char *stack =
+            report_callers_text(&l->callers, row->row, n, 0, STACK_COLUMNS);
+        if (stack == NULL)
+            continue;
+        fprintf(r->out, "%*s", STACK_INDENT, "");
+        if (count > 1)
+            fprintf(r->out, "%5.1f %% ",
+                    100 * top->value / fmax((double)row->bytes, 1));
+        tool_text_put_chain(r->out, stack, indent, indent, r->columns);
+        free(stack);
+    }
+    TCM_ASSERT(n <= count);
+    if (n == 0 || n == count)
+        return;
+    fprintf(r->out, "%*sand %s more stack%s", indent, "",
+            tool_text_count(&text, count - n), count - n == 1 ? "" : "s");
+    if (count <= STACKS_MAX)
+        fprintf(r->out, "; --stacks=%zu shows all", count);
+    fputc('\n', r->out);
+}
+
 static void print_rows(const struct leaks *l, const struct run *r) {
     struct tool_text text;
     if (l->count != 0 && r->top != 0)
@@ -246,17 +279,7 @@ static void print_rows(const struct leaks *l, const struct run *r) {
     for (size_t i = 0; i < l->count && i < r->top; i++) {
         const struct leaks_row *row = &l->row[i];
         print_function(l, r, row);
-        for (size_t k = 0; report_callers_of(&l->callers, row->row, k) != NULL;
-             k++) {
-            char *stack =
-                report_callers_text(&l->callers, row->row, k, 0, STACK_COLUMNS);
-            if (stack != NULL) {
-                fprintf(r->out, "%*s", STACK_INDENT, "");
-                tool_text_put_chain(r->out, stack, STACK_INDENT, STACK_INDENT,
-                                    r->columns);
-            }
-            free(stack);
-        }
+        print_stacks(l, r, row);
     }
     if (l->count > r->top)
         fprintf(r->out, "%s more; --top=%zu shows all\n",

@@ -302,6 +302,7 @@ void report_stacks_fini(struct report_stacks *s) {
 void report_callers_fini(struct report_callers *c) {
     report_stacks_fini(&c->stacks);
     free(c->top);
+    free(c->count);
     *c = (struct report_callers){0};
 }
 
@@ -354,6 +355,7 @@ bool report_callers_make(struct report_callers *c, const struct report_rows *r,
     uint32_t *of_text = index_by_text(r, rows);
     *c = (struct report_callers){.rows = rows, .per_row = per_row};
     c->top = calloc(rows * per_row + 1, sizeof(*c->top));
+    c->count = calloc(rows + 1, sizeof(*c->count));
     /* Means do not add up. */
     if (sort == REPORT_SORT_AGE)
         sort = REPORT_SORT_BYTES;
@@ -361,14 +363,17 @@ bool report_callers_make(struct report_callers *c, const struct report_rows *r,
         .keep = r->of_tally, .node = node, .frames = &frames};
     bool good = report_frames_init(&frames, names, &t->sites, skip, false) &&
                 node != NULL && of_text != NULL && c->top != NULL &&
+                c->count != NULL &&
                 report_stacks_add(&c->stacks, t, names, REPORT_STACKS_FUNCTION,
                                   &part) &&
                 sum_up(&sums, r, t, node, sort);
     for (size_t i = 0; good && sums.entry != NULL && i <= sums.mask; i++) {
         const struct tool_map_entry *e = &sums.entry[i];
-        if ((uint32_t)e->key != 0 && of_text[e->key >> 32] != 0)
-            note_stack(c, of_text[e->key >> 32] - 1, (uint32_t)e->key,
-                       (double)e->value);
+        if ((uint32_t)e->key == 0 || of_text[e->key >> 32] == 0)
+            continue;
+        size_t row = of_text[e->key >> 32] - 1;
+        c->count[row]++;
+        note_stack(c, row, (uint32_t)e->key, (double)e->value);
     }
     report_frames_fini(&frames);
     tool_map_fini(&sums);

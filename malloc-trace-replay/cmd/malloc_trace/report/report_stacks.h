@@ -108,6 +108,7 @@ struct report_callers_top {
 struct report_callers {
     struct report_stacks stacks;
     struct report_callers_top *top; /* by row, PER_ROW each, largest first */
+    size_t *count;                  /* of all different stacks, by row */
     size_t rows, per_row;
 };
 
