@@ -178,6 +178,9 @@ like "samples are said to be estimates" text "^call sites are of samples: "
 "$malloc_trace" record -q --sites=caller -o caller.lz4 -- ./app leak >/dev/null
 fails_with "callers alone" 4 leaks --json t.json caller.lz4
 is "have the sums" "$(field t.json bytes blocks)" "1320 15"
+like "and the text says what that misses" "$out" \
+    "^only callers are recorded: libraries' blocks are among these; .*=stack\$"
+is "as that of stacks does not" "$(leaks kept.lz4 | grep -c callers)" 0
 
 # Growth.
 fails_with "growth" 4 leaks --growing --json grow.json -- ./app grow

@@ -538,6 +538,10 @@ static void print_doubts(const struct leaks *l, const struct run *r) {
               r->out);
     if (l->count == 0)
         return;
+    if (l->t.sites.mode.mode == MTF_SITE_MODE_CALLER)
+        fputs("only callers are recorded: libraries' blocks are among these; "
+              "use --sites=stack\n",
+              r->out);
     if (!l->growing && l->t.is_part)
         fputs("the recording lacks the program's beginning or end: what it "
               "still uses is\namong these; --growing tells what becomes more\n",
