@@ -289,10 +289,11 @@ static const struct {
     {"TCMallocInternal", true, true, "tcmalloc"},
 };
 
-/* Sanitizers whose runtimes replace malloc, by a function that instrumented code
-   calls or a static runtime defines. Preloaded, the recorder's malloc would come
-   before theirs: AddressSanitizer refuses to start then, ThreadSanitizer and
-   MemorySanitizer crash, and LeakSanitizer finds no leaks. */
+/* Sanitizers whose runtimes replace malloc, by a function that instrumented
+   code calls or a static runtime defines. Preloaded, the recorder's malloc
+   would come before theirs: AddressSanitizer refuses to start then,
+   ThreadSanitizer and MemorySanitizer crash, and LeakSanitizer finds no
+   leaks. */
 static const struct {
     const char *symbol, *obstacle, *remedy;
 } sanitizers[] = {
@@ -327,8 +328,8 @@ static const char *allocator_of_symbol(const char *name, bool defined) {
     return NULL;
 }
 
-/* Stores in P the obstacle of the sanitizer that the function NAME shows, unless
-   an earlier one did: AddressSanitizer has LeakSanitizer in it. */
+/* Stores in P the obstacle of the sanitizer that the function NAME shows,
+   unless an earlier one did: AddressSanitizer has LeakSanitizer in it. */
 static void take_sanitizer(struct record_program *p, const char *name) {
     for (size_t i = 0; p->obstacle == NULL && i < TCM_ARRAY_SIZE(sanitizers);
          i++)
