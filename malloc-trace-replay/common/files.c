@@ -225,9 +225,10 @@ bool tool_file_stream_end(FILE *f, const char *name) {
         good = false;
         error = errno;
     }
-    if (!good)
-        tool_error("cannot write %s: %s",
-                   f == stdout ? "standard output" : name, strerror(error));
+    if (!good && f == stdout)
+        tool_stdout_failed(error);
+    else if (!good)
+        tool_error("cannot write %s: %s", name, strerror(error));
     return good;
 }
 

@@ -51,7 +51,7 @@ int tool_file_open_output(const char *name);
    printed. */
 FILE *tool_file_stream(const char *name);
 /* Closes F, or flushes it if it is stdout. false: something was not written, a
-   message was printed. */
+   message was printed, or tool_end prints it. */
 bool tool_file_stream_end(FILE *f, const char *name);
 /* Returns the text for an errno of the functions here. */
 const char *tool_file_error_text(int error);

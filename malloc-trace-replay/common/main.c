@@ -94,6 +94,11 @@ void tool_flush(void) {
         stdout_error = errno;
 }
 
+void tool_stdout_failed(int error) {
+    if (stdout_error == 0)
+        stdout_error = error;
+}
+
 TCM_PRINTF(3, 0)
 static void say(const char *prefix, const char *suffix, const char *fmt,
                 va_list ap) {

@@ -47,6 +47,8 @@ int tool_usage_error(const char *fmt, ...) TCM_PRINTF(1, 2);
 
 /* Flushes stdout; a failure is reported by tool_end. */
 void tool_flush(void);
+/* Notes that a write to stdout failed with ERROR, for tool_end to report. */
+void tool_stdout_failed(int error);
 /* Ends main: `return tool_end(status);`. Flushes stdout; if that or an earlier
    write to stdout failed, prints a message and returns TOOL_FAILED. */
 int tool_end(int status);

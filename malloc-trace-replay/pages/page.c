@@ -93,9 +93,11 @@ bool page_close(struct page_writer *p, bool good) {
         written = false;
         error = errno;
     }
-    if (!written)
-        tool_error("cannot write %s: %s", p->path,
-                   strerror(error == 0 ? EIO : error));
+    error = error == 0 ? EIO : error;
+    if (!written && p->out == stdout)
+        tool_stdout_failed(error);
+    else if (!written)
+        tool_error("cannot write %s: %s", p->path, strerror(error));
     return written && good;
 }
 

@@ -292,6 +292,11 @@ fi
 
 # --- Wrong command lines --------------------------------------------------------
 
+for way in to=csv html=-; do
+    { memory -q -a glibc --$way pin.lz4 2>"$err"; } | :
+    is "a pipe that nobody reads, $way: told once" "$(cat "$err")" \
+        "malloc-trace memory: cannot write to standard output: Broken pipe"
+done
 fails_with "no trace" 2 memory
 fails_with "two traces" 2 memory pin.lz4 threads.lz4
 fails_with "a wrong time" 2 memory --at soon pin.lz4

@@ -112,6 +112,16 @@ static int closed_pipe(void) {
     return tool_end(TOOL_OK);
 }
 
+static int closed_pipe_of_stream(void) {
+    int fd[2];
+    if (pipe(fd) != 0)
+        return 9;
+    close(fd[0]);
+    dup2(fd[1], 1);
+    printf("text");
+    return tool_file_stream_end(stdout, "-") ? 9 : tool_end(TOOL_FAILED);
+}
+
 static int all_well(void) {
     printf("text");
     return tool_end(TOOL_DAMAGED);
@@ -127,6 +137,9 @@ static void test_end(void) {
     in_child(closed_pipe);
     tap_ok(status == TOOL_FAILED && strstr(err, "Broken pipe") != NULL,
            "and a closed pipe");
+    in_child(closed_pipe_of_stream);
+    tap_is_str(err, "prog: cannot write to standard output: Broken pipe\n",
+               "which is told once");
     in_child(all_well);
     tap_ok(status == TOOL_DAMAGED && strcmp(out, "text") == 0,
            "otherwise the status stays");
