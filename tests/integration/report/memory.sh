@@ -121,6 +121,7 @@ cat >burst.c <<'END'
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+extern void malloc_trace_mark(const char *text) __attribute__((weak));
 enum { PINS = 2000, EACH = 100 };
 static char *pin[PINS], *other[PINS * EACH];
 __attribute__((noinline)) static char *make(void) {
@@ -147,6 +148,8 @@ static void burst(int pins, char *(*pin_of)(void)) {
 }
 int main(void) {
     burst(PINS, pass);
+    if (malloc_trace_mark != NULL)
+        malloc_trace_mark("burst");
     for (int i = 0; i < PINS; i++)
         free(pin[i]);
     malloc_trim(0);
@@ -229,6 +232,9 @@ check "a burst" memory -q -a glibc --json j burst.lz4
 is "the most waste is what lasts" "$(get '[
     x in m["waste"]["pinners"]["site"][0]["label"] for x in ("stay", "pass")]')" \
     "[True, False]"
+is "and the sentence says that there was more" "$(get '(
+    a[0]["sentence"].split("; ")[-1].split(":")[0], m["waste"]["rss_bytes"]
+    < m["mark"]["rss_bytes"])')" "('more waste did not last as long', True)"
 
 # --- Ways of asking the kernel --------------------------------------------------
 

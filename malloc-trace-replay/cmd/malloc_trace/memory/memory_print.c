@@ -43,10 +43,39 @@ static struct holders find_holders(const struct memory_rows *rows) {
     return h;
 }
 
+static uint64_t waste_of(const struct memory_moment *m) {
+    return m->resident_bytes -
+           tcm_min_u64(m->requested_bytes, m->resident_bytes);
+}
+
+/* Part of the resident bytes by which waste of another moment is more. */
+#define MORE_PARTS 100u
+
+/* Writes into TEXT which moment of R has more waste than M, that of most: this
+   lasts, and the other need not. */
+static void put_more_waste(const struct memory_run *r,
+                           const struct memory_moment *m, char text[100]) {
+    struct tool_text t;
+    const struct memory_moment *most = m;
+    text[0] = '\0';
+    if ((m->roles & MEMORY_WASTE) == 0)
+        return;
+    for (size_t i = 0; i < r->moments; i++)
+        if (waste_of(&r->moment[i]) > waste_of(most))
+            most = &r->moment[i];
+    if (waste_of(most) - waste_of(m) <= m->resident_bytes / MORE_PARTS)
+        return;
+    snprintf(text, 100, "; more waste did not last as long: %s at %s",
+             tool_text_bytes(&t, waste_of(most)),
+             (most->roles & MEMORY_PEAK) != 0  ? "the peak"
+             : (most->roles & MEMORY_END) != 0 ? "the end"
+                                               : "another moment");
+}
+
 bool memory_print_sentence(struct memory_run *r,
                            const struct memory_moment *m) {
     struct tool_text t[5];
-    char held[160] = "", empty[80] = "";
+    char held[160] = "", empty[80] = "", more[100];
     struct holders h = find_holders(&m->by[MEMORY_BY_SITE]);
     if (h.blocks != 0 && r->has_sites)
         snprintf(held, sizeof(held),
@@ -64,9 +93,11 @@ bool memory_print_sentence(struct memory_run *r,
     if (m->empty_bytes != 0)
         snprintf(empty, sizeof(empty), "; %s are pages without a block",
                  tool_text_bytes(&t[2], m->empty_bytes));
-    int n = asprintf(&r->sentence, "of %s resident %s are alive%s%s",
-                     tool_text_bytes(&t[3], m->resident_bytes),
-                     tool_text_bytes(&t[4], m->requested_bytes), held, empty);
+    put_more_waste(r, m, more);
+    int n =
+        asprintf(&r->sentence, "of %s resident %s are alive%s%s%s",
+                 tool_text_bytes(&t[3], m->resident_bytes),
+                 tool_text_bytes(&t[4], m->requested_bytes), held, empty, more);
     if (n < 0)
         r->sentence = NULL;
     return n >= 0;
