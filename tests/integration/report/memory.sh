@@ -157,12 +157,52 @@ int main(void) {
     return nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
 }
 END
+# Two threads. 32 MiB in one block stay for a while in which nothing is called.
+cat >few.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+static char *kept[5000];
+static void wait_ms(long ms) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+static void churn(int n) {
+    for (int i = 0; i < n; i++) {
+        char *volatile p = malloc(40);
+        *p = 1;
+        free(p);
+    }
+}
+static void *other(void *arg) {
+    churn(10);
+    wait_ms(200);
+    churn(10);
+    return arg;
+}
+int main(void) {
+    pthread_t t;
+    pthread_create(&t, NULL, other, NULL);
+    wait_ms(30);
+    for (int i = 0; i < 5000; i++)
+        *(kept[i] = malloc(60)) = 1;
+    wait_ms(30);
+    char *volatile large = malloc(32 << 20);
+    memset(large, 1, 32 << 20);
+    wait_ms(60);
+    free(large);
+    wait_ms(30);
+    churn(20000);
+    return pthread_join(t, NULL);
+}
+END
 # shellcheck disable=SC2086
 $CC -g -O1 -fno-builtin -o burst burst.c 2>"$err" &&
     $CC -g -O1 -fno-builtin -o pin pin.c 2>"$err" ||
     skip_all "no compiler for a program"
 # shellcheck disable=SC2086
 $CC -O1 -fno-builtin -pthread -o threads threads.c 2>"$err" &&
+    $CC -O1 -fno-builtin -pthread -o few few.c 2>"$err" &&
     $CC -g -O1 -fno-builtin -pthread -o sites sites.c 2>"$err" ||
     skip_all "no threads"
 
@@ -267,6 +307,19 @@ adds_up "threads on one"
 check "by thread" memory -a glibc --by thread threads.lz4
 like "which names them" "$out" " hold +blocks +alive  thread$"
 like "and how sites are recorded" "$out" "no call sites: record it with"
+
+record few.lz4 ./few || exit 99
+for clock in recorded real; do
+    check "few calls, $clock clock" memory -q -a glibc --clock $clock --json j \
+        few.lz4
+    is "$clock: the peak has what they made" "$(get '(
+    a[0]["threads"], m["peak"]["rss_bytes"] >> 25,
+    max(a[0]["curve"]["rss_bytes"]) >> 25)')" "('real', 1, 1)"
+done
+check "the recorded clock again" memory -q -a glibc --json j few.lz4
+is "the curve falls when they free it" "$(get 'any(
+    r < 1 << 23 and 0 < o - m["peak"]["operation"] < 100 for o, r in
+    zip(a[0]["curve"]["operation"], a[0]["curve"]["rss_bytes"]))')" True
 
 TCMALLOC_TRACE_SITES=stack record sites.lz4 ./sites || exit 99
 for mode in real none switch; do

@@ -66,6 +66,7 @@ static struct {
     const struct replay_batch *moment; /* batch after which observers look;
                                           NULL: none */
     struct replay_batch moment_batch;  /* its head */
+    uint64_t moment_ops;               /* operations at the last moment */
     bool apart;                        /* a prologue or epilogue is being dealt
                                           */
     struct replay_exec exec;           /* state that a lane begins with */
@@ -520,6 +521,20 @@ static void phase_change(bool apart) {
     }
 }
 
+static void moment_note(const struct replay_batch *b) {
+    dealer.moment_ops = b->account.ops;
+    replay_watch_moment(dealer.real->watch, b);
+}
+
+/* Makes a moment of the state at which all threads rest, unless it was one. */
+static void moment_of_rest(void) {
+    struct replay_batch *b = &dealer.clock_head;
+    if (!b->is_state || b->account.ops == dealer.moment_ops)
+        return;
+    b->sampled = 0;
+    moment_note(b);
+}
+
 /*
  * Leads the clock to the time of B. Threads that run operations lead it
  * themselves; for a pause, a deadline or a long step all threads stop first.
@@ -534,6 +549,7 @@ static void clock_lead(const struct replay_batch *b) {
     if (b->due_ns <= from || is_dealt)
         return;
     dealer_drain();
+    moment_of_rest();
     replay_watch_pass(w, dealer.clock_head.is_state ? &dealer.clock_head : NULL,
                       from, b->due_ns);
     dealer.clock_ns = b->due_ns;
@@ -652,7 +668,7 @@ static void deal_all(const struct replay_batch *b) {
         if (last && r->options.clock && !dealer_is_stopped())
             clock_pass_last();
         if (dealer.moment != NULL)
-            replay_watch_moment(r->watch, dealer.moment);
+            moment_note(dealer.moment);
         if (last || dealer_is_stopped())
             break;
         if (b == NULL)

@@ -75,9 +75,12 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 #define FACTS_AHEAD  16u
 #define BLOCKS_AHEAD 16u
 /* On threads of their own: parts of the operations so far between two glances,
-   and the least of operations, as all threads stop for each. */
-#define APART_PARTS 32u
-#define APART_OPS   4096u
+   and the least of operations, as all threads stop for each; and parts if live
+   bytes have changed by one of GROWN_PARTS of the most, and these bytes. */
+#define APART_PARTS   32u
+#define APART_OPS     4096u
+#define CHANGED_PARTS 512u
+#define CHANGED_LEAST 65536u
 
 struct memory_watch {
     struct tool_json json;
@@ -101,7 +104,8 @@ struct memory_watch {
     uint64_t now_ns;    /* that of the last moment, which never goes back: one
                            within a pause may be later than the batch behind */
     size_t next_stop;
-    uint64_t looked_ops; /* at the last glance on threads of their own */
+    /* At the last glance, and the most so far. */
+    uint64_t looked_ops, looked_bytes, most_bytes;
     struct {
         uint64_t rss_bytes; /* most */
         uint64_t operation, at_rss_bytes, live_bytes;
@@ -665,14 +669,25 @@ static bool stop_is_reached(const struct memory_watch *m,
     return m->next_stop < o->stops && o->stop[m->next_stop] <= b->account.ops;
 }
 
+static bool has_changed(const struct memory_watch *m, uint64_t live_bytes) {
+    uint64_t less = tcm_min_u64(live_bytes, m->looked_bytes);
+    uint64_t more = tcm_max_u64(live_bytes, m->looked_bytes);
+    return more - less >
+           tcm_max_u64(m->most_bytes, more) / GROWN_PARTS + CHANGED_LEAST;
+}
+
+/* True if B is worth a stop of all threads. New maxima of live bytes are
+   moments already (replay_rss_wants). */
 static bool memory_wants(const struct replay_watch *w, const void *state,
                          const struct replay_batch *b) {
     const struct memory_watch *m = state;
     (void)w;
-    if (m->exec->cell == NULL || b->last || stop_is_reached(m, b))
+    if (b->last || stop_is_reached(m, b))
         return true;
-    uint64_t part = b->account.ops / APART_PARTS;
-    return b->account.ops - m->looked_ops >= tcm_max_u64(part, APART_OPS);
+    uint64_t ops = b->account.ops, since = ops - m->looked_ops;
+    return since >= tcm_max_u64(ops / APART_PARTS, APART_OPS) ||
+           (since >= ops / CHANGED_PARTS &&
+            has_changed(m, b->account.live_bytes));
 }
 
 /* Time for the curve of what is not alive: recorded time if the allocator's
@@ -758,6 +773,8 @@ static void memory_moment(struct replay_watch *w, void *state,
     uint64_t rss_bytes = replay_rss_glance(m->rss);
     bool is_pause = b->account.ops == m->looked_ops;
     m->looked_ops = b->account.ops;
+    m->looked_bytes = b->account.live_bytes;
+    m->most_bytes = tcm_max_u64(m->most_bytes, m->looked_bytes);
     m->now_ns = tcm_max_u64(m->now_ns, b->recorded_ns);
     note_peaks(m, b, rss_bytes);
     bool in_full = b->last != 0;
@@ -871,6 +888,7 @@ const struct replay_observer replay_memory_observer = {
     .start = memory_start,
     .batch = memory_batch,
     .wants = memory_wants,
+    .takes_any = true,
     .moment = memory_moment,
     .tell = memory_tell,
 };

@@ -56,7 +56,8 @@ void replay_watch_moment(struct replay_watch *w, const struct replay_batch *b) {
     TCM_ASSERT(b->is_state);
     for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
         if (w->state[i] != NULL && observers[i]->moment != NULL &&
-            (observers[i]->wants == NULL || wants_moment(w, i, b)))
+            (observers[i]->wants == NULL || observers[i]->takes_any ||
+             wants_moment(w, i, b)))
             observers[i]->moment(w, w->state[i], b);
 }
 

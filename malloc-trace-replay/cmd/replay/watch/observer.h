@@ -82,6 +82,7 @@ struct replay_observer {
        moments that other observers want. */
     bool (*wants)(const struct replay_watch *w, const void *state,
                   const struct replay_batch *b);
+    bool takes_any; /* `moment` is called at those, too */
     /* Called at the moment after B, of which only words and segments may be
        gone. */
     void (*moment)(struct replay_watch *w, void *state,
