@@ -12,106 +12,85 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* --- Lists ---------------------------------------------------------------- */
 
-/* Functions that allocate for their callers, in the executable or in a library
-   that has other functions, too. Separated by single blanks. */
+/* Last words of functions that allocate for their callers: xmalloc, MyRealloc,
+   lt__zalloc, g_memdup2. */
+static const char *const wrapper_words[] = {
+    "malloc", "zalloc", "calloc", "realloc", "strdup", "strndup", "memdup",
+};
+
+/* Parts of names of functions that allocate to try it out, and that people look
+   for in rows: test_realloc. */
+static const char *const trial_words[] = {"test", "leak", "bench"};
+
+/* Other functions that allocate for their callers, in the executable or in a
+   library that has other functions, too. Separated by single blanks. */
 static const char *const wrapper_functions[] = {
     /* gnulib, Git */
-    "xalignalloc xasprintf xcalloc xcharalloc xicalloc ximalloc ximemdup "
-    "xirealloc xireallocarray xizalloc xmalloc xmallocarray xmallocz xmemdup "
-    "xmemdup0 xmemdupz xnmalloc xnrealloc xpalloc xrealloc xreallocarray "
-    "xstrdup xstrndup xvasprintf xzalloc x2nrealloc x2realloc do_xmalloc",
+    "xalignalloc xasprintf xcharalloc xireallocarray xmallocarray xmallocz "
+    "xmemdupz xpalloc xreallocarray xvasprintf",
     /* GLib */
-    "g_malloc g_malloc0 g_malloc0_n g_malloc_n g_memdup g_memdup2 g_realloc "
-    "g_realloc_n g_slice_alloc g_slice_alloc0 g_slice_copy g_strconcat "
-    "g_strdup g_strdup_printf g_strdup_vprintf g_strndup g_try_malloc "
-    "g_try_malloc0 g_try_malloc0_n g_try_malloc_n g_try_realloc "
-    "g_try_realloc_n g_vasprintf",
+    "g_malloc0_n g_malloc_n g_realloc_n g_slice_alloc g_slice_alloc0 "
+    "g_slice_copy g_strconcat g_strdup_printf g_strdup_vprintf "
+    "g_try_malloc0_n g_try_malloc_n g_try_realloc_n g_vasprintf",
     /* OpenSSL */
-    "CRYPTO_malloc CRYPTO_realloc CRYPTO_strdup CRYPTO_strndup CRYPTO_zalloc",
+    "OPENSSL_sk_deep_copy OPENSSL_sk_dup",
     /* SQLite */
-    "sqlite3_malloc sqlite3_malloc64 sqlite3_realloc sqlite3_realloc64 "
-    "sqlite3_mprintf sqlite3_vmprintf sqlite3Malloc sqlite3MallocZero "
-    "sqlite3Realloc sqlite3MemMalloc sqlite3MemRealloc sqlite3DbMallocRaw "
-    "sqlite3DbMallocRawNN sqlite3DbMallocZero sqlite3DbRealloc "
-    "sqlite3DbReallocOrFree sqlite3DbSpanDup sqlite3DbStrDup sqlite3DbStrNDup "
-    "dbMallocRawFinish dbReallocFinish mallocWithAlarm",
+    "sqlite3_mprintf sqlite3_vmprintf sqlite3MallocZero sqlite3DbMallocRaw "
+    "sqlite3DbMallocRawNN sqlite3DbMallocZero sqlite3DbReallocOrFree "
+    "sqlite3DbSpanDup dbMallocRawFinish dbReallocFinish mallocWithAlarm",
     /* PostgreSQL */
-    "palloc palloc0 palloc_extended repalloc pstrdup pg_malloc pg_malloc0 "
-    "pg_realloc pg_strdup MemoryContextAlloc MemoryContextAllocExtended "
-    "MemoryContextAllocZero AllocSetAlloc AllocSetAllocFromNewBlock "
-    "AllocSetAllocLarge AllocSetRealloc",
+    "palloc palloc0 palloc_extended repalloc MemoryContextAlloc "
+    "MemoryContextAllocExtended MemoryContextAllocZero AllocSetAlloc "
+    "AllocSetAllocFromNewBlock AllocSetAllocLarge",
     /* Redis */
-    "zcalloc zcalloc_num zmalloc zmalloc_usable zrealloc zstrdup ztrycalloc "
-    "ztrymalloc ztryrealloc",
+    "zcalloc_num zmalloc_usable ztrycalloc ztrymalloc ztryrealloc",
     /* nginx */
-    "ngx_alloc ngx_calloc ngx_memalign ngx_palloc ngx_palloc_block "
-    "ngx_palloc_large ngx_palloc_small ngx_pcalloc ngx_pmemalign ngx_pnalloc",
+    "ngx_alloc ngx_memalign ngx_palloc ngx_palloc_block ngx_palloc_large "
+    "ngx_palloc_small ngx_pmemalign ngx_pnalloc",
     /* Apache */
-    "apr_allocator_alloc apr_palloc apr_pcalloc apr_pmemdup apr_pstrdup "
-    "apr_pstrndup allocator_alloc",
+    "apr_allocator_alloc apr_palloc allocator_alloc",
     /* FFmpeg */
-    "av_calloc av_fast_malloc av_fast_realloc av_malloc av_malloc_array "
-    "av_mallocz av_memdup av_realloc av_realloc_array av_strdup",
+    "av_buffer_alloc av_buffer_allocz av_malloc_array av_mallocz "
+    "av_realloc_array",
     /* Lua */
-    "l_alloc luaM_growaux_ luaM_malloc_ luaM_realloc_ luaM_saferealloc_",
+    "l_alloc luaM_growaux_ luaM_saferealloc_",
     /* Python */
-    "PyMem_Calloc PyMem_Malloc PyMem_RawCalloc PyMem_RawMalloc "
-    "PyMem_RawRealloc PyMem_Realloc PyObject_Calloc PyObject_Malloc "
-    "PyObject_Realloc PyType_GenericAlloc _PyMem_RawCalloc _PyMem_RawMalloc "
-    "_PyMem_RawRealloc _PyMem_RawStrdup _PyMem_RawWcsdup _PyMem_Strdup "
-    "_PyObject_Calloc _PyObject_GC_Alloc _PyObject_GC_Malloc _PyObject_GC_New "
-    "_PyObject_GC_NewVar _PyObject_GC_Resize _PyObject_Malloc _PyObject_New "
-    "_PyObject_NewVar _PyObject_Realloc _PyType_AllocNoTrack gc_alloc "
-    "pymalloc_alloc pymalloc_realloc",
+    "PyType_GenericAlloc _PyMem_RawWcsdup _PyObject_GC_Alloc _PyObject_GC_New "
+    "_PyObject_GC_NewVar _PyObject_GC_Resize _PyObject_New _PyObject_NewVar "
+    "_PyType_AllocNoTrack gc_alloc pymalloc_alloc",
     /* Perl */
     "Perl_safesyscalloc Perl_safesysmalloc Perl_safesysrealloc Perl_savepv "
     "Perl_savepvn",
     /* Ruby */
-    "objspace_realloc objspace_xcalloc objspace_xmalloc objspace_xmalloc0 "
-    "objspace_xrealloc rb_xcalloc_mul_add rb_xmalloc_mul_add "
-    "rb_xrealloc_mul_add ruby_strdup ruby_xcalloc ruby_xcalloc_body "
-    "ruby_xmalloc ruby_xmalloc2 ruby_xmalloc2_body ruby_xmalloc_body "
-    "ruby_xrealloc ruby_xrealloc2 ruby_xrealloc2_body ruby_xrealloc_body",
+    "rb_xcalloc_mul_add rb_xmalloc_mul_add rb_xrealloc_mul_add "
+    "ruby_xcalloc_body ruby_xmalloc2_body ruby_xmalloc_body "
+    "ruby_xrealloc2_body ruby_xrealloc_body",
     /* PHP */
-    "__zend_calloc __zend_malloc __zend_realloc __zend_strdup _ecalloc "
-    "_emalloc _emalloc_1024 _emalloc_112 _emalloc_128 _emalloc_1280 "
-    "_emalloc_1536 _emalloc_16 _emalloc_160 _emalloc_1792 _emalloc_192 "
-    "_emalloc_2048 _emalloc_224 _emalloc_24 _emalloc_256 _emalloc_2560 "
-    "_emalloc_3072 _emalloc_32 _emalloc_320 _emalloc_384 _emalloc_40 "
-    "_emalloc_448 _emalloc_48 _emalloc_512 _emalloc_56 _emalloc_64 "
-    "_emalloc_640 _emalloc_768 _emalloc_8 _emalloc_80 _emalloc_896 "
-    "_emalloc_96 _emalloc_huge _emalloc_large _erealloc _erealloc2 "
-    "_estrdup _estrndup _femalloc _ferealloc _ferealloc2 _malloc_custom "
-    "_realloc_custom _safe_emalloc _safe_erealloc _safe_femalloc "
-    "_safe_ferealloc _safe_malloc _safe_realloc _zend_mm_alloc "
-    "_zend_mm_realloc _zend_mm_realloc2 smart_str_erealloc",
-    /* SDL, libuv, libgit2, gRPC, HarfBuzz, binutils, Jansson, curl, libxml2 */
-    "SDL_calloc SDL_malloc SDL_realloc SDL_strdup uv__calloc uv__malloc "
-    "uv__realloc uv__reallocf uv__strdup uv__strndup git__calloc git__malloc "
-    "git__realloc git__strdup git__strndup gpr_malloc gpr_realloc gpr_strdup "
-    "gpr_zalloc hb_calloc hb_malloc hb_realloc bfd_alloc bfd_malloc "
-    "bfd_realloc bfd_zalloc bfd_zmalloc jsonp_malloc jsonp_strdup "
-    "jsonp_strndup curl_dbg_calloc curl_dbg_malloc curl_dbg_realloc "
-    "curl_dbg_strdup xmlMallocLoc xmlMemMalloc xmlReallocLoc xmlStrdup "
-    "xmlStrndup",
+    "_emalloc_huge _emalloc_large _malloc_custom _realloc_custom "
+    "_zend_mm_alloc",
+    /* libuv, binutils, libxml2, graphviz */
+    "uv__reallocf bfd_alloc xmlMallocLoc xmlReallocLoc gv_alloc",
     /* names that many programs have */
-    "checked_malloc checked_realloc ecalloc emalloc erealloc estrdup "
-    "malloc_or_die mem_alloc mem_calloc mem_realloc realloc_or_die "
-    "safe_calloc safe_malloc safe_realloc safe_strdup strdup_or_die",
-    /* Mono */
-    "monoeg_g_calloc monoeg_g_memdup monoeg_g_strdup monoeg_malloc "
-    "monoeg_malloc0 monoeg_realloc monoeg_try_malloc",
+    "malloc_or_die mem_alloc realloc_or_die strdup_or_die",
+    /* ImageMagick */
+    "AcquireAlignedMemory AcquireCriticalMemory AcquireMagickMemory "
+    "AcquireQuantumMemory AcquireVirtualMemory ResizeMagickMemory "
+    "ResizeQuantumMemory",
+    /* LibreOffice */
+    "rtl_allocateMemory rtl_allocateZeroMemory rtl_reallocateMemory "
+    "rtl_string_ImplAlloc rtl_string_alloc rtl_uString_ImplAlloc "
+    "rtl_uString_alloc",
 };
 
-/* Functions of the C library that allocate or lead to main or to a thread's
-   function, for programs that are linked statically. Sorted. */
+/* Other functions of the C library that allocate, or lead to main or to a
+   thread's function, for programs that are linked statically. Sorted. */
 static const char *const libc_functions[] = {
     "_IO_file_doallocate",
     "_IO_getdelim",
-    "__GI___strdup",
     "__asprintf",
     "__clone3",
     "__getdelim",
@@ -119,13 +98,10 @@ static const char *const libc_functions[] = {
     "__libc_start_main",
     "__libc_start_main_impl",
     "__opendir",
-    "__strdup",
-    "__strndup",
     "__vasprintf",
     "_start",
     "aligned_alloc",
     "asprintf",
-    "calloc",
     "clone",
     "clone3",
     "fdopen",
@@ -134,34 +110,44 @@ static const char *const libc_functions[] = {
     "getcwd",
     "getdelim",
     "getline",
-    "malloc",
     "memalign",
     "open_memstream",
     "opendir",
     "posix_memalign",
-    "realloc",
     "reallocarray",
     "realpath",
     "regcomp",
     "scandir",
     "start_thread",
-    "strdup",
-    "strndup",
     "tempnam",
     "vasprintf",
     "wcsdup",
 };
 
 /* Beginnings of names, in C++ behind the type of the result, of the C++
-   library, and of wrappers in LLVM and Java. The last ones are as the linker
-   has them. */
+   library, and of wrappers in LLVM, Qt, V8 and Java. The last ones are as the
+   linker has them. */
 static const char *const cxx_prefixes[] = {
-    "std::",           "__gnu_cxx::",   "__cxxabiv1::",
-    "operator new",    "llvm::safe_",   "llvm::allocate_buffer(",
-    "os::malloc(",     "os::realloc(",  "AllocateHeap(",
-    "ReallocateHeap(", "__cxa_",        "_ZNSt",
-    "_ZNKSt",          "_ZSt",          "_Znwm",
-    "_Znam",           "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
+    "std::",
+    "__gnu_cxx::",
+    "__cxxabiv1::",
+    "llvm::allocate_buffer(",
+    "llvm::SmallPtrSetImplBase::",
+    "llvm::SmallVectorBase<",
+    "QArrayData::",
+    "QListData::",
+    "v8::internal::AllocAtLeastWithRetry(",
+    "v8::internal::AllocWithRetry(",
+    "AllocateHeap(",
+    "ReallocateHeap(",
+    "__cxa_",
+    "_ZNSt",
+    "_ZNKSt",
+    "_ZSt",
+    "_Znwm",
+    "_Znam",
+    "_ZN9__gnu_cxx",
+    "_ZNK9__gnu_cxx",
 };
 
 /* Beginnings of paths of Rust's names: its library, and the crates that are in
@@ -246,19 +232,6 @@ static bool contains(const char *text, const char *const *list, size_t count) {
     return false;
 }
 
-/* True if NAME is one of wrapper_functions. */
-static bool is_wrapper(const char *name) {
-    size_t n = strlen(name);
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(wrapper_functions); i++)
-        for (const char *p = wrapper_functions[i]; *p != '\0';) {
-            size_t length = strcspn(p, " ");
-            if (length == n && memcmp(p, name, n) == 0)
-                return true;
-            p += length + (p[length] == ' ');
-        }
-    return false;
-}
-
 /* True if BASE is one of the interpreters' files. */
 static bool is_interpreter(const char *base) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(interpreter_modules); i++) {
@@ -300,6 +273,88 @@ const char *report_frame_qualified(const char *text) {
         }
     }
     return name;
+}
+
+/* Parts end at "::" outside of all brackets. */
+const char *report_frame_last(const char *text) {
+    const char *last = report_frame_qualified(text);
+    unsigned depth = 0;
+    for (const char *p = last; *p != '\0'; p++) {
+        if (depth == 0 && p == last && has_prefix(p, "operator"))
+            return last;
+        if (strchr("<({[", *p) != NULL)
+            depth++;
+        else if (strchr(">)}]", *p) != NULL)
+            depth -= depth != 0;
+        else if (depth == 0 && has_prefix(p, "::") && p[2] != '\0')
+            last = ++p + 1;
+    }
+    return last;
+}
+
+static bool is_upper(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_lower(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+/*
+ * True if the name of LENGTH bytes ends with WORD, in any case, as a word of
+ * its own. Where nothing sets it apart at most two letters may stand before it,
+ * as in xmalloc and pymalloc: itemalloc and DocAlloc do not end with malloc and
+ * calloc.
+ */
+static bool ends_with(const char *name, size_t length, const char *word) {
+    size_t n = strlen(word), run = 0;
+    if (length < n || strncasecmp(name + length - n, word, n) != 0)
+        return false;
+    const char *end = name + length - n;
+    bool upper = is_upper(*end);
+    if (upper && !is_upper(end[1]))
+        return true;
+    for (size_t i = 1; i < n && !upper; i++)
+        if (is_upper(end[i]))
+            return false;
+    while (end - run > name && (upper ? is_upper : is_lower)(end[-1 - run]))
+        run++;
+    return run <= 2;
+}
+
+static bool is_trial(const char *name, size_t length) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(trial_words); i++)
+        for (size_t k = 0, n = strlen(trial_words[i]); k + n <= length; k++)
+            if (strncasecmp(name + k, trial_words[i], n) == 0)
+                return true;
+    return false;
+}
+
+/* True for one of wrapper_functions. */
+static bool is_listed(const char *name, size_t length) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(wrapper_functions); i++)
+        for (const char *p = wrapper_functions[i]; *p != '\0';) {
+            size_t n = strcspn(p, " ");
+            if (n == length && memcmp(p, name, n) == 0)
+                return true;
+            p += n + (p[n] == ' ');
+        }
+    return false;
+}
+
+/* True for a function that allocates for its callers. Compilers append
+   ".part.0" and so on to names of parts and copies. */
+static bool is_wrapper(const char *name) {
+    const char *last = report_frame_last(name);
+    size_t length = strcspn(last, "<([. ");
+    if (has_prefix(last, "operator new") || is_listed(name, strcspn(name, ".")))
+        return true;
+    while (length != 0 && strchr("_0123456789", last[length - 1]) != NULL)
+        length--;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(wrapper_words); i++)
+        if (ends_with(last, length, wrapper_words[i]))
+            return !is_trial(last, length);
+    return false;
 }
 
 /* True for the path in the brackets of Rust's "<T as Trait>::f", or "<T>::f".

@@ -60,6 +60,9 @@ enum report_frame_class report_frame_class(const struct symbol_name *name,
 /* The qualified name in TEXT, a demangled name of C++, without the type of the
    result before it: function templates have one. */
 const char *report_frame_qualified(const char *text);
+/* The last part of that name, with all behind it: "f<int>(int)" of
+   "void n::c::f<int>(int)". */
+const char *report_frame_last(const char *text);
 
 /* NAMES, of SITES, and SKIP outlive F. NATIVE: rank native code above lines.
    False: out of memory. */
