@@ -188,11 +188,21 @@ static const char *at_column(const char *text, size_t column) {
 
 const char *tool_text_middle(struct tool_text_line *room, const char *text,
                              size_t columns) {
+    return tool_text_middle_before(room, text, columns, 0);
+}
+
+const char *tool_text_middle_before(struct tool_text_line *room,
+                                    const char *text, size_t columns,
+                                    size_t end) {
     size_t width = tool_text_width(text);
     TCM_ASSERT(columns >= 8 && columns <= TOOL_TEXT_COLUMNS_MOST);
     if (width <= columns)
         return text;
     size_t head = (columns - 3) / 2, tail = columns - 3 - head;
+    if (end > tail && end <= columns - 3) {
+        tail = end;
+        head = columns - 3 - tail;
+    }
     snprintf(room->s, sizeof(room->s), "%.*s...%s",
              (int)(at_column(text, head) - text), text,
              at_column(text, width - tail));

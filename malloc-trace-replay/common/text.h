@@ -73,6 +73,11 @@ size_t tool_text_width(const char *text);
    longer than COLUMNS, which is 8 to TOOL_TEXT_COLUMNS_MOST. */
 const char *tool_text_middle(struct tool_text_line *room, const char *text,
                              size_t columns);
+/* Like tool_text_middle, but keeps the last END characters of TEXT if there are
+   columns for them. */
+const char *tool_text_middle_before(struct tool_text_line *room,
+                                    const char *text, size_t columns,
+                                    size_t end);
 /*
  * Prints TEXT, parts with " < " between them, behind USED columns of a line.
  * Breaks in front of a "<" where the line would exceed COLUMNS; further lines

@@ -32,6 +32,62 @@ report --by=stack --columns jit >got
 is "without its map addresses" "$(sed 's/^ *//' got)" \
     "100            1 0x7f0000002004 < 0x7f0000001010"
 
+# Names that are longer than a line.
+cat >long.txt <<'E'
+frame 1 0 0 0x7f0000001011
+frame 2 1 0 0x7f0000002011
+frame 3 1 0 0x7f0000003011
+frame 4 1 0 0x7f0000004011
+frame 5 1 0 0x7f0000005011
+frame 6 1 0 0x7f0000006011
+site 2
+new 1 500
+site 3
+new 2 400
+site 4
+new 3 300
+site 5
+new 4 200
+site 6
+new 5 100
+E
+"$make" long <long.txt
+scope=company::product
+hidden="$scope::(anonymous namespace)"
+of='<int, long, std::map<std::string, std::vector<double> > >'
+with='(std::function<void (int)> const&, unsigned long, int)'
+many=a::name::of::many::parts::that::is::longer::than::any::line
+cat >maps/perf-4711.map <<E
+7f0000001000 100 main
+7f0000002000 100 $scope::Registry$of::registerHandler$with
+7f0000003000 100 $scope::Registry$of::unregisterHandler$with const
+7f0000004000 100 void $hidden::insert<std::string, int>$with
+7f0000005000 100 std::vector$of $scope::operator<< <$scope::Registry$of >$with
+7f0000006000 100 $scope::$many::add_a_handler_for_sessions$with
+E
+functions() { # those that rows name
+    sed -n '/ < /!s/^.*\(company\)/\1/p'
+}
+report --by=function --modules maps long >text
+is "rows leave out parameters, then arguments in <>" "$(functions <text)" \
+    "$scope::Registry<>::registerHandler(...)
+$scope::Registry<>::unregisterHandler(...) const
+$hidden::insert<std::string, int>(...)
+$scope::operator<< <>(...)
+$scope::a::name::of::many::...:line::add_a_handler_for_sessions(...)"
+"$malloc_trace" leaks --modules maps long >text
+is "and so do leaks" "$(functions <text)" \
+    "$scope::Registry<>::registerHandler(...)
+$scope::Registry...unregisterHandler(...) const
+$hidden::insert<>(...)
+$scope::operator<< <>(...)
+$scope::a::na...add_a_handler_for_sessions(...)"
+like "stacks, too" text '::.anonymous namespace.::insert<>\(\) < main$'
+is "no line exceeds 80 columns" "$(awk 'length > 80' text)" ""
+report --by=function --columns --modules maps long >got
+like "other forms have them whole" got \
+    ' void .*insert<std::string, int>\(std::function<void \(int\)> const&, '
+
 [ "${TCM_HAVE_LIBDW:-no}" = yes ] || {
     skip "names" "built without elfutils"
     tap_end

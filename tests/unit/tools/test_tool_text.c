@@ -79,6 +79,13 @@ static void middle(const char *text, size_t columns, const char *want) {
     tap_is_str(got, want, "%s in %zu columns", text, columns);
 }
 
+static void middle_before(const char *text, size_t columns, size_t end,
+                          const char *want) {
+    struct tool_text_line room;
+    tap_is_str(tool_text_middle_before(&room, text, columns, end), want,
+               "%s in %zu columns with the last %zu", text, columns, end);
+}
+
 /* Compares what tool_text_put_chain prints behind USED columns. */
 static void chain(const char *text, size_t used, const char *want) {
     char *got = NULL;
@@ -101,6 +108,10 @@ static void lines(void) {
            "\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6");
     middle("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6z", 8,
            "\u00e4\u00f6...\u00e4\u00f6z");
+    middle_before("0123456789abcdef", 11, 6, "01...abcdef");
+    middle_before("0123456789abcdef", 11, 8, "...89abcdef");
+    middle_before("0123456789abcdef", 11, 9, "0123...cdef");
+    middle_before("0123456789abcdef", 11, 2, "0123...cdef");
     tap_ok(tool_text_width("\u00e4x\u20ac") == 3, "width of characters");
     chain("a < b", 4, "a < b\n");
     chain("< a < b", 4, "< a < b\n");

@@ -224,9 +224,11 @@ static void print_function(const struct leaks *l, const struct run *r,
                            const struct leaks_row *row) {
     struct tool_text_line line;
     const struct leaks_place *place = &l->place[row->place];
-    size_t room = r->columns - FIGURES, used = tool_text_width(row->function);
+    size_t room = r->columns - FIGURES;
+    const char *function = report_stacks_fitting(&line, row->function, room);
+    size_t used = tool_text_width(function);
     put_figures(r, row->bytes, row->blocks);
-    fputs(tool_text_middle(&line, row->function, room), r->out);
+    fputs(function, r->out);
     if (row->places == 1) {
         bool fits = used + PLACE_LEAST <= room;
         size_t left = fits ? room - used - 3 : room - 2;

@@ -48,6 +48,7 @@ struct layout {
     size_t figures; /* all of that */
     size_t columns; /* of a line */
     bool apart;     /* labels stand above the figures, on lines of their own */
+    bool functions; /* labels are names of functions */
 };
 
 static int larger(int a, size_t b) {
@@ -85,6 +86,7 @@ static struct layout make_layout(const struct report_rows *r,
         l.life = larger(
             l.life, strlen(tool_text_ns(&t, report_tally_mean_ns(&row->sum))));
     }
+    l.functions = strcmp(o->by, "function") == 0;
     l.figures = (size_t)(3 * l.bytes + l.calls + l.blocks + 4);
     if (!o->diff)
         l.figures += (size_t)(l.life + SHARE_COLUMNS + 2);
@@ -95,9 +97,14 @@ static struct layout make_layout(const struct report_rows *r,
 
 /* --- Text ----------------------------------------------------------------- */
 
-/* LABEL for a line of its own. One that is too long loses the type of a C++
-   function's result, as its middle is cut out, where the name would be. */
-static const char *fitting_label(const struct layout *l, const char *label) {
+/* LABEL, maybe in ROOM, for a line of its own. One that is too long loses the
+   type of a C++ function's result, as its middle is cut out, where the name
+   would be. The name of a function alone is shortened as such. */
+static const char *fitting_label(const struct layout *l,
+                                 struct tool_text_line *room,
+                                 const char *label) {
+    if (l->functions)
+        return report_stacks_fitting(room, label, l->columns - 2);
     const char *name = report_frame_qualified(label);
     bool is_name =
         strchr("([", *name) == NULL || strncmp(name, "(anonymous", 10) == 0;
@@ -110,8 +117,10 @@ static const char *fitting_label(const struct layout *l, const char *label) {
 /* Puts LABEL above the figures, or ends their line with it. ABOVE: the figures
    are not printed yet. */
 static void put_label(const struct layout *l, bool above, const char *label) {
+    struct tool_text_line room;
     if (above && l->apart)
-        tool_text_put_chain(stdout, fitting_label(l, label), 0, 2, l->columns);
+        tool_text_put_chain(stdout, fitting_label(l, &room, label), 0, 2,
+                            l->columns);
     if (!above && l->apart)
         putchar('\n');
     else if (!above)

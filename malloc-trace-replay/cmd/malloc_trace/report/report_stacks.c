@@ -408,28 +408,100 @@ void report_callers_json(const struct report_callers *c, size_t row,
     tool_json_end_array(j);
 }
 
+/* The bracket that closes the one at P, or the end of the text. Angles in
+   parentheses may be operators. */
+static const char *closing(const char *p) {
+    unsigned parens = 0, angles = 0;
+    for (; *p != '\0'; p++) {
+        parens += *p == '(';
+        angles += parens == 0 && *p == '<';
+        parens -= *p == ')' && parens != 0;
+        angles -= parens == 0 && *p == '>' && angles != 0;
+        if (parens == 0 && angles == 0)
+            break;
+    }
+    return p;
+}
+
+static bool is_anonymous(const char *p) {
+    return strncmp(p, "(anonymous ", 11) == 0;
+}
+
+/* Bytes of "operator<" and so on at P in NAME, whose brackets have no partners;
+   0: it has no operator there. */
+static size_t operator_length(const char *name, const char *p) {
+    const char *sign = p + strlen("operator");
+    if (strncmp(p, "operator", strlen("operator")) != 0 ||
+        (p != name && strchr(" :", p[-1]) == NULL))
+        return 0;
+    sign += strncmp(sign, "()", 2) == 0 ? 2 : strspn(sign, "<=>-");
+    return (size_t)(sign - p);
+}
+
+/* Writes the demangled name NAME to TEXT, with MARK for parameters and, if
+   ANGLES is set, nothing for arguments in <>. False: it does not fit. */
+static bool put_outline(struct tool_text_line *text, const char *name,
+                        const char *mark, bool angles) {
+    size_t n = 0;
+    text->s[0] = '\0';
+    for (const char *p = name; *p != '\0' && n < sizeof(text->s);) {
+        size_t own = operator_length(name, p), left = 0;
+        const char *sign = "";
+        if (own == 0 && (*p == '(' || *p == '<') && *closing(p) != '\0') {
+            left = (size_t)(closing(p) - p) - 1;
+            sign = *p == '(' && left != 0 ? mark : "";
+        }
+        own += own == 0;
+        if (*p == '<' ? !angles : is_anonymous(p)) {
+            own += left;
+            left = 0;
+            sign = "";
+        }
+        n += (size_t)snprintf(text->s + n, sizeof(text->s) - n, "%.*s%s",
+                              (int)own, p, sign);
+        p += own + left;
+    }
+    return n < sizeof(text->s);
+}
+
+/* True for names that are not of C++: "<T as U>::f", "<module>", "(deeper)". */
+static bool is_bracketed(const char *name) {
+    return *name == '\0' ||
+           (strchr("<([", *name) != NULL && !is_anonymous(name));
+}
+
+/* Puts TEXT into ROOM, in COLUMNS: without its middle, but with its last
+   part. */
+static const char *put_last(struct tool_text_line *room, const char *text,
+                            size_t columns) {
+    const char *shown = tool_text_middle_before(
+        room, text, columns, tool_text_width(report_frame_last(text)));
+    return shown == text ? strcpy(room->s, text) : shown;
+}
+
 const char *report_stacks_short(struct tool_text_line *room, const char *name,
                                 size_t columns) {
-    char text[16 * NAME_COLUMNS];
-    size_t n = 0, length = strlen(name);
-    unsigned angles = 0, parens = 0;
-    bool plain = length == 0 ||
-                 (strstr(name, "::") == NULL && name[length - 1] != ')') ||
-                 strstr(name, "operator") != NULL || name[0] == '<' ||
-                 name[0] == '(' || strstr(name, "(anonymous") != NULL;
-    for (const char *p = name; *p != '\0' && n < sizeof(text) - 1; p++) {
-        parens -= !plain && *p == ')' && parens != 0;
-        angles -= !plain && *p == '>' && angles != 0;
-        if (angles == 0 && parens == 0)
-            text[n++] = *p;
-        parens += !plain && *p == '(';
-        angles += !plain && *p == '<';
-    }
-    text[n] = '\0';
-    const char *shown = tool_text_middle(room, text, columns);
-    if (shown == text)
-        shown = strcpy(room->s, text);
-    return shown;
+    struct tool_text_line text;
+    size_t length = strlen(name);
+    if (is_bracketed(name) ||
+        (strstr(name, "::") == NULL && name[length - 1] != ')'))
+        return tool_text_middle(room, name, columns);
+    bool whole = put_outline(&text, name, "", true);
+    return put_last(room, whole ? text.s : name, columns);
+}
+
+const char *report_stacks_fitting(struct tool_text_line *room, const char *name,
+                                  size_t columns) {
+    struct tool_text_line text;
+    if (tool_text_width(name) <= columns || is_bracketed(name))
+        return tool_text_middle(room, name, columns);
+    name = report_frame_qualified(name);
+    if (tool_text_width(name) <= columns)
+        return name;
+    bool whole = put_outline(&text, name, "...", false);
+    if (!whole || tool_text_width(text.s) > columns)
+        whole = put_outline(&text, name, "...", true);
+    return put_last(room, whole ? text.s : name, columns);
 }
 
 /* Depth at which the stacks of nodes A and B first differ; REPORT_STACKS_DEPTH:

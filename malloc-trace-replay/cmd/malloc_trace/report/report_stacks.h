@@ -87,6 +87,11 @@ static inline const char *report_stacks_text(const struct report_stacks *s,
    COLUMNS characters. */
 const char *report_stacks_short(struct tool_text_line *room, const char *name,
                                 size_t columns);
+/* NAME as far as it fits in COLUMNS characters, maybe in ROOM. What a name of
+   C++ loses first is the type of the result, then parameters, arguments in <>,
+   and the middle; the function's own name stays. */
+const char *report_stacks_fitting(struct tool_text_line *room, const char *name,
+                                  size_t columns);
 
 /* Fills PATH with the labels from NODE to the root, at most
    REPORT_STACKS_DEPTH; returns how many. */
