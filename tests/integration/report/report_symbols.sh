@@ -103,6 +103,23 @@ names() { # WHAT OPTION...: of what app's functions made
 }
 line=$(grep -n 'malloc(50' "$here/report/report_target.c" | cut -d: -f1)
 
+# Without debug information.
+for path in /usr/lib/nowhere/draw.so /lib/draw.so /usr/local/lib/draw.so \
+    /nowhere/draw.so; do
+    "$make" bare <<E
+module 1 0x1000 0x9000 $path
+frame 1 0 1 0x1100
+site 1
+new 1 100
+E
+    report --by=function bare
+done 2>err | sed -n 's/ for lines .*//; s/^no debug .* draw.so: //p' >got
+is "what to do for debug information of a module" "$(cat got)" \
+    "install its debug symbols (-dbgsym or -debuginfo)
+install its debug symbols (-dbgsym or -debuginfo)
+compile with -g
+compile with -g"
+
 # Compilers and forms.
 forms() { # NAME COMPILER OPTION...
     name=$1
