@@ -146,4 +146,11 @@ is "record: the lines of the account fit a terminal" \
     "$(sed -n '/  mallocs/,/known for/p' err | grep '.\{80\}')" ""
 check "record: whose account the rest is" \
     grep -q "known for [0-9]* of [0-9]* traces" err
+
+# A trace that is too large to be read for the summary.
+env -u LD_PRELOAD timeout 60 "$malloc_trace" record -o big -- \
+    sh -c 'until [ -s big ]; do sleep 0.1; done; truncate -s 300M big; :' \
+    >out 2>err
+is "record: of a large trace nothing is counted" "$(head -n 1 err)" \
+    "malloc-trace record: 1 trace, 300 MiB"
 tap_end

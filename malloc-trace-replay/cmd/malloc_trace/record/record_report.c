@@ -590,6 +590,7 @@ static uint64_t events_of(const struct account *a) {
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
 }
 
+/* UNKNOWN: some traces were not read, whose events are not among EVENTS. */
 static void print_list(const struct record_report *r, uint64_t events,
                        bool unknown) {
     struct tool_text a, b, c;
@@ -597,10 +598,12 @@ static void print_list(const struct record_report *r, uint64_t events,
     TCM_ASSERT(r->account.traces == 0 || events_of(&r->account) <= events);
     for (size_t i = 0; i < r->count; i++)
         stored += r->traces[i].stored;
-    fprintf(stderr, "%s: %s trace%s, %s%s events, %s\n", tool_name(),
-            tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
-            unknown ? "at least " : "", tool_text_count(&b, events),
-            tool_text_bytes(&c, stored));
+    fprintf(stderr, "%s: %s trace%s, ", tool_name(),
+            tool_text_count(&a, r->count), r->count == 1 ? "" : "s");
+    if (!unknown || events != 0)
+        fprintf(stderr, "%s%s events, ", unknown ? "at least " : "",
+                tool_text_count(&b, events));
+    fprintf(stderr, "%s\n", tool_text_bytes(&c, stored));
     /* a single further trace takes the line that would count it */
     size_t shown = r->count > SHOWN_MOST + 1 ? SHOWN_MOST : r->count;
     for (size_t i = 0; i < shown; i++)
