@@ -3,7 +3,8 @@
 # The footer and what the trace holds: a trace that contradicts its footer is
 # damaged, for each reader; and what malloc-trace record says adds up.
 . "$top_srcdir/tests/lib/harness.sh"
-need "$tracing" "$built/recorder/control_target" "$built/process/process_target" "$postprocess" \
+need "$tracing" "$built/recorder/control_target" "$built/process/process_target" \
+    "$built/recorder/accounts_target" "$postprocess" \
     "$malloc_trace"
 need_python
 cd "$work" || exit 99
