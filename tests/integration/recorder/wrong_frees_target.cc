@@ -101,7 +101,7 @@ CASE twice_by_delete_array() {
     drop_array(p);
 }
 
-CASE twice_by_realloc() {
+CASE twice_by_resizing() {
     char *p = (char *)take(60);
     memset(p, 'x', 60);
     give(p);
@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
     twice_after_realloc();
     twice_by_delete();
     twice_by_delete_array();
-    twice_by_realloc();
+    twice_by_resizing();
     twice_to_nothing();
     inside_large();
     inside_large_page();

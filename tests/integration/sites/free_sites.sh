@@ -19,7 +19,7 @@ places() {
         awk '$3 ~ /^by_|^in_thread/ { print $2, $3 }' | LC_ALL=C sort
 }
 want="10 by_sized_delete_10
-15 by_realloc_15
+15 by_resizing_15
 20 by_delete_20
 25 by_moving_25
 30 in_thread(void*)

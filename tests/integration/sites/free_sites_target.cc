@@ -33,7 +33,7 @@ PLACE by_sized_delete_10() {
         operator delete(one(), size_t(100));
     KEEP;
 }
-PLACE by_realloc_15() {
+PLACE by_resizing_15() {
     for (int i = 0; i < 15; i++)
         sink = realloc(one(), 0);
     KEEP;
@@ -63,7 +63,7 @@ int main() {
     by_free_40();
     by_delete_20();
     by_sized_delete_10();
-    by_realloc_15();
+    by_resizing_15();
     by_moving_25();
     by_large_5();
     pthread_t thread;

@@ -98,7 +98,7 @@ case $("$malloc_trace" --version) in
 *'elfutils yes'*)
     is "names of functions" "$("$malloc_trace" report --freed --by=function \
         --columns t | awk '$3 ~ /^by_|^in_thread/ { print $2, $3 }' |
-        LC_ALL=C sort | tr '\n' ' ')" "10 by_sized_delete_10 15 by_realloc_15 \
+        LC_ALL=C sort | tr '\n' ' ')" "10 by_sized_delete_10 15 by_resizing_15 \
 20 by_delete_20 25 by_moving_25 30 in_thread(void*) 40 by_free_40 5 by_large_5 "
     "$malloc_trace" report --freed --to=folded -q t >folded
     like "and of their callers" folded 'main;by_large_5 5242880$'
