@@ -83,7 +83,7 @@ fi
 awk 'BEGIN {
     print "module 1 0x1000000 0x9000000 /opt/app"
     for (i = 1; i <= 100000; i++)
-        printf "frame %d %d 1 %d\n", i, int(i / 8), 0x1000000 + 16 * i
+        printf "frame %d %d 1 %d\n", i, int(i / 8), 16777216 + 16 * i
     for (i = 1; i <= 100000; i++)
         printf "time %d\nsite %d\nnew %d %d\n", i * 100000, i, i, i % 5000
 }' | make_trace many.p
@@ -98,7 +98,7 @@ awk 'BEGIN {
     print "module 1 0x1000000 0x9000000 /opt/app"
     for (i = 1; i <= 100000; i++)
         printf "frame %d %d 1 %d\nsite %d\nnew %d 8\n", i, i - 1,
-            0x1000000 + 16 * i, i, i
+            16777216 + 16 * i, i, i
 }' | make_trace deep.p
 check "a stack of 100,000 frames" page deep
 look deep

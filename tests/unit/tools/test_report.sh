@@ -313,9 +313,9 @@ done
 
 # Growth is one in time, too. growth PROGRAM: what an awk program grows by that
 # has pass(NS), keep(SITE) for a block, and use(COUNT) for blocks that come and
-# go.
+# go. mawk prints numbers above 2^31 rounded, unless %.0f asks for digits.
 growth() {
-    awk 'function pass(ns) { now += ns; print "time " now }
+    awk 'function pass(ns) { now += ns; printf "time %.0f\n", now }
         function keep(site) { print "site " site; print "new " ++n " 40" }
         function use(count) {
             print "site 3"
