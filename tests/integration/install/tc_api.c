@@ -15,14 +15,16 @@
 #include <gperftools/tcmalloc.h>
 
 /* C does not see the first in gperftools' header, nor C++ the second. The third
-   is not in it. */
+   is not gperftools': weak, so that programs link with its library, too. */
 #ifdef __cplusplus
 extern "C" int tc_query_new_mode(void) noexcept;
-extern "C" int MallocExtension_GetMemoryTable(char *buffer, int length);
+extern "C" __attribute__((weak)) int
+MallocExtension_GetMemoryTable(char *buffer, int length);
 #else
 int tc_set_new_mode(int flag);
 int tc_query_new_mode(void);
-int MallocExtension_GetMemoryTable(char *buffer, int length);
+__attribute__((weak)) int MallocExtension_GetMemoryTable(char *buffer,
+                                                         int length);
 #endif
 
 static int failed;
