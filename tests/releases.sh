@@ -20,6 +20,7 @@ and tests with one compiler on this machine."
 
 top=$(cd "$(dirname "$0")/.." && pwd -P)
 . "$top/tests/lib/prepare.sh"
+. "$top/tests/lib/debian_root.sh"
 
 # --- One compiler ----------------------------------------------------------
 
@@ -86,34 +87,16 @@ here() {
 
 # --- A release -------------------------------------------------------------
 
-# make_root SUITE: its folder is $root. false: the mirror has it no more.
-make_root() {
+# release_root SUITE: its folder is $root. false: the mirror has it no more.
+release_root() {
     root=$folder/$1
     [ ! -e "$root/home/tester" ] || return 0
     rm -rf --one-file-system "$root"
-    quietly "$folder/$1.log" debootstrap --variant=minbase "$1" "$root" \
-        "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" || return 1
-    # A mirror may be a snapshot of some day.
-    echo 'Acquire::Check-Valid-Until "false";' \
-        >"$root/etc/apt/apt.conf.d/snapshot"
-    chroot "$root" useradd -m -s /bin/sh tester
-}
-
-# in_root COMMAND...: as root in $root. The mounts are in a namespace that ends
-# with the command, so nobody removes what they show.
-in_root() {
-    # shellcheck disable=SC2016
-    unshare -m --propagation private sh -c '
-        root=$1
-        shift
-        for name in proc sys dev; do
-            mount --rbind "/$name" "$root/$name" || exit
-        done
-        exec chroot "$root" "$@"' sh "$root" "$@" </dev/null
+    make_root "$root" "$1" && chroot "$root" useradd -m -s /bin/sh tester
 }
 
 as_tester() {
-    in_root timeout 7200 su - tester -c \
+    in_root "$root" timeout 7200 su - tester -c \
         "cd malloc-trace && RELEASE_TESTS='${RELEASE_TESTS:-}' && \
         export RELEASE_TESTS && nice $1"
 }
@@ -121,7 +104,6 @@ as_tester() {
 # Packages that the scripts ask for, and compilers, whose names go into the file
 # of that name.
 install_packages() {
-    cp /etc/resolv.conf "$root/etc/"
     cat >"$root/packages" <<'END'
 set -eu
 top=/home/tester/malloc-trace
@@ -140,7 +122,7 @@ echo "$gcc g++-${gcc#gcc-}
 $clang clang++-${clang#clang-}" >/compilers
 chown -R tester "$top"
 END
-    in_root sh /packages
+    in_root "$root" sh /packages
 }
 
 # release SUITE: 0 if everything passes.
@@ -148,9 +130,9 @@ release() {
     suite=$1
     if [ "$suite" = oldest ]; then
         # Debian's archive keeps no more than these.
-        make_root oldoldstable || make_root oldstable || return 1
+        release_root oldoldstable || release_root oldstable || return 1
     else
-        make_root "$suite" || return 1
+        release_root "$suite" || return 1
     fi
     rm -rf --one-file-system "$root/home/tester/malloc-trace"
     copy_sources "$root/home/tester/malloc-trace"
@@ -193,8 +175,7 @@ case ${1:-} in
     ;;
 esac
 [ $# -ge 2 ] || die "no folder and suites (try --help)"
-have debootstrap || die "no debootstrap"
-unshare -m true 2>/dev/null || die "not root"
+can_make_root || die "not root, or no debootstrap"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd -P)
 shift

@@ -114,6 +114,7 @@ clang-format-14 have clang-format-14
 shellcheck have shellcheck
 groff have groff
 binutils have readelf
+git have git
 valgrind have valgrind
 util-linux have setarch
 xz-utils have xz
