@@ -9,6 +9,7 @@
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/linux/os_mem.h"
 #include "core/arena.h"
 
 /* True if PTR is an object of the class. For assertions. */
@@ -143,6 +144,21 @@ struct tcm_block tcm_block_get_sampled(size_t size, size_t align, size_t asked,
     if (block.ptr != NULL)
         tcm_probe_alloc(tcm_page_span(block.ptr), asked, weight);
     return block;
+}
+
+void tcm_block_clear(char *start, size_t bytes, size_t gives) {
+    size_t page = tcm_os_page_size(), whole = tcm_align_down(bytes, page);
+    if (bytes >= gives && (uintptr_t)start % page == 0 &&
+        tcm_os_release(start, whole)) {
+        start += whole;
+        bytes -= whole;
+    }
+    for (; bytes >= TCM_SYSTEM_PAGE; bytes -= TCM_SYSTEM_PAGE) {
+        if (!tcm_is_zero_page(start))
+            memset(start, 0, TCM_SYSTEM_PAGE);
+        start += TCM_SYSTEM_PAGE;
+    }
+    memset(start, 0, bytes);
 }
 
 void tcm_block_refuse(const struct tcm_block_info *info, const void *ptr) {

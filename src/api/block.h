@@ -15,6 +15,8 @@
 #include "api/thread_state.h"
 #include "core/heap.h"
 
+#include <string.h>
+
 struct tcm_block {
     void *ptr;
     uint64_t *word; /* its object word; NULL: none, or not needed */
@@ -40,6 +42,23 @@ struct tcm_block tcm_block_get_untouched(struct tcm_thread_state *self,
    listeners (alloc_probes.h). */
 struct tcm_block tcm_block_get_sampled(size_t size, size_t align, size_t asked,
                                        uint64_t weight, bool *shared);
+
+/* Smallest page of the system. */
+#define TCM_SYSTEM_PAGE ((size_t)4096)
+
+static inline bool tcm_is_zero_page(const char *page) {
+    uint64_t first;
+    memcpy(&first, page, sizeof(first));
+    return first == 0 && memcmp(page, page + sizeof(first),
+                                TCM_SYSTEM_PAGE - sizeof(first)) == 0;
+}
+
+/*
+ * Clears BYTES of a new large block. Pages that have no memory get none: from
+ * GIVES bytes on all memory there goes back to the system; else only pages with
+ * contents are written.
+ */
+void tcm_block_clear(char *start, size_t bytes, size_t gives);
 
 /* True if INFO describes a block that a program may free. */
 static inline bool tcm_block_is_in_use(const struct tcm_block_info *info) {

@@ -20,16 +20,14 @@
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/linux/os_mem.h"
 #include "core/arena.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* A page of the system. From this size on, the room behind a block is whole
-   pages, which mostly have no memory until the block grows into them. */
-#define SYSTEM_PAGE       ((size_t)4096)
-#define ROOM_IS_UNTOUCHED SYSTEM_PAGE
+/* From this size on, the room behind a block is whole pages, which mostly have
+   no memory until the block grows into them. */
+#define ROOM_IS_UNTOUCHED TCM_SYSTEM_PAGE
 
 /* A block that realloc makes longer than this gets its own pages, even if it
    has a size class: it can then grow in place, and copying this much costs more
@@ -139,41 +137,27 @@ static void *realloc_private(void *ptr, size_t size,
 /* From this size on, pages without contents are not copied. */
 #define SPARSE_LEAST ((size_t)256 << 10)
 
-static bool is_zero_page(const char *page) {
-    uint64_t first;
-    memcpy(&first, page, sizeof(first));
-    return first == 0 &&
-           memcmp(page, page + sizeof(first), SYSTEM_PAGE - sizeof(first)) == 0;
-}
-
 /* Length of the pages without contents at the start of N bytes. */
 static size_t zero_length(const char *from, size_t n) {
     size_t zero = 0;
-    while (n - zero >= SYSTEM_PAGE && is_zero_page(from + zero))
-        zero += SYSTEM_PAGE;
+    while (n - zero >= TCM_SYSTEM_PAGE && tcm_is_zero_page(from + zero))
+        zero += TCM_SYSTEM_PAGE;
     return zero;
-}
-
-/* Gives back memory that a new block may have had before. */
-static bool release(char *start, size_t bytes) {
-    size_t page = tcm_os_page_size();
-    return bytes >= SPARSE_LEAST && (uintptr_t)start % page == 0 &&
-           bytes % page == 0 && tcm_os_release(start, bytes);
 }
 
 /* Copies the first N bytes of a block. Where a long block has pages that the
    program has not written to, which have no memory, the new block gets none
-   either. It is not read, which would make its pages count as resident. */
+   either. */
 static void copy_block(const struct tcm_block *block, const char *from,
                        size_t n) {
     char *to = block->ptr;
     while (n >= SPARSE_LEAST) {
         size_t part = zero_length(from, n);
         if (part == 0) {
-            part = SYSTEM_PAGE;
+            part = TCM_SYSTEM_PAGE;
             memcpy(to, from, part);
-        } else if (!block->zeroed && !release(to, part)) {
-            memset(to, 0, part);
+        } else if (!block->zeroed) {
+            tcm_block_clear(to, part, SPARSE_LEAST);
         }
         to += part;
         from += part;

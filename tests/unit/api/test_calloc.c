@@ -9,7 +9,10 @@
 #include "prng.h"
 #include "tap.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void *TCM_EXPORT(malloc)(size_t size);
 void *TCM_EXPORT(calloc)(size_t n, size_t size);
@@ -76,6 +79,40 @@ static void test_fresh(void) {
         TCM_EXPORT(free)(block[i]);
 }
 
+/* Pages of the process that have memory, which is not known exactly. */
+static long pages_in_use(void) {
+    char text[64];
+    int fd = open("/proc/self/statm", O_RDONLY);
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    char *space = strchr(text, ' ');
+    return space == NULL ? -1 : strtol(space, NULL, 10);
+}
+
+/* calloc of SIZE bytes where a block of that size was, of which the first,
+   the last and some other pages were written. */
+static void test_used_before(size_t size, const char *what) {
+    const long most = 2048; /* beyond what the kernel's count may lag */
+    long before = pages_in_use();
+    unsigned char *first = TCM_EXPORT(malloc)(size), *again;
+    for (size_t i = 0; i < size; i += size / 16 - 1)
+        first[i] = 1;
+    TCM_EXPORT(free)(first);
+    again = TCM_EXPORT(calloc)(1, size);
+    long pages = pages_in_use() - before;
+    tap_ok(before < 0 || pages * (long)tcm_os_page_size() / 4096 < most,
+           "%s: calloc where little was written takes no memory: %ld pages",
+           what, pages);
+    tap_ok(again == first && is_zero(again, size), "%s: it is zero", what);
+    memset(again, 0xa5, size);
+    TCM_EXPORT(free)(again);
+    again = TCM_EXPORT(calloc)(1, size);
+    tap_ok(again == first && is_zero(again, size), "%s: so is a full one",
+           what);
+    TCM_EXPORT(free)(again);
+}
+
 /* Dirty blocks of all kinds come and go beside zeroed ones, and pages return to
    the system. */
 static void test_random(void) {
@@ -110,6 +147,8 @@ static void test_random(void) {
 
 int main(void) {
     test_fresh();
+    test_used_before(((size_t)20 << 20) + 5, "20 MiB");
+    test_used_before(((size_t)64 << 20) + 5, "64 MiB");
     test_random();
     return tap_done();
 }
