@@ -104,7 +104,7 @@ need() {
 
 need_command() {
     for tap_name; do
-        have "$tap_name" || skip_all "no $tap_name here"
+        have "${tap_name%% *}" || skip_all "no $tap_name here"
     done
 }
 

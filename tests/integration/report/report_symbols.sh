@@ -124,7 +124,8 @@ compile with -g"
 forms() { # NAME COMPILER OPTION...
     name=$1
     shift
-    if "$@" -O1 -fno-builtin -o app "$here/report/report_target.c" 2>err; then
+    # shellcheck disable=SC2068
+    if $@ -O1 -fno-builtin -o app "$here/report/report_target.c" 2>err; then
         sited t ./app
         names "$name" t
     else
