@@ -135,6 +135,16 @@ void tool_warn(const char *fmt, ...) {
     va_end(ap);
 }
 
+int tool_not_judged(const char *what, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    tool_error("not judged: %s: %s", what, text);
+    return TOOL_DAMAGED;
+}
+
 int tool_usage_error(const char *fmt, ...) {
     char hint[128];
     va_list ap;

@@ -42,6 +42,9 @@ bool tool_own_program(const char *name, char path[PATH_MAX]);
 void tool_error(const char *fmt, ...) TCM_PRINTF(1, 2);
 /* "NAME: warning: text" on stderr. */
 void tool_warn(const char *fmt, ...) TCM_PRINTF(1, 2);
+/* "NAME: not judged: WHAT: text" on stderr, of what was not seen, or not all
+   of it; returns TOOL_DAMAGED. */
+int tool_not_judged(const char *what, const char *fmt, ...) TCM_PRINTF(2, 3);
 /* "NAME: text (try 'NAME --help')" on stderr; returns TOOL_USAGE. */
 int tool_usage_error(const char *fmt, ...) TCM_PRINTF(1, 2);
 

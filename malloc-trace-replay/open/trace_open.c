@@ -322,3 +322,10 @@ int trace_close(struct trace *t, bool given_up) {
     free_sorting(s);
     return status;
 }
+
+int trace_not_seen(const char *name) {
+    return tool_not_judged(name, "no call of malloc was recorded; where the "
+                                 "program makes some, it is static, setuid, "
+                                 "has an allocator of its own, or unset "
+                                 "LD_PRELOAD");
+}

@@ -59,5 +59,8 @@ bool trace_may_sleep(const struct trace *t);
  *   TOOL_OK        else
  */
 int trace_close(struct trace *t, bool given_up);
+/* Says that NAME, a trace or a command, has no recorded call, so that nothing
+   of it can be judged; returns TOOL_DAMAGED. */
+int trace_not_seen(const char *name);
 
 #endif

@@ -36,7 +36,10 @@ struct record_facts {
     bool needs_mimalloc;
 };
 
-struct record_facts record_program_facts(const char *command);
+/* Examines the program of COMMAND. Returns TOOL_OK; or, after a message,
+   TOOL_FAILED, or TOOL_DAMAGED: a recording would have none of its blocks, so
+   that nothing of it could be judged. */
+int record_program_facts(struct record_facts *facts, const char *command);
 
 /* Prints the line of `record` about objects that the program's runtime, if it
    has one, keeps from the trace; nothing where the environment has the setting

@@ -478,7 +478,7 @@ static int run_gate(struct request *o) {
     if (!compare_gate_check(&gate) ||
         (o->files.is_command && !tool_temp_folder_make(&o->folder)) ||
         !gather_traces(o, o->folder.path, NULL))
-        return TOOL_FAILED;
+        return compare_traces_failed(&o->c);
     return compare_gate(&o->c, &gate, text_out(o));
 }
 
@@ -506,10 +506,9 @@ static void plan_program(struct request *o) {
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
     if (!tool_temp_folder_make(&o->folder) ||
-        !gather_traces(o, o->folder.path, o->folder.path))
-        return TOOL_FAILED;
-    if (!check_contestants(o))
-        return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
+        !gather_traces(o, o->folder.path, o->folder.path) ||
+        !check_contestants(o))
+        return compare_traces_failed(c);
     plan_program(o);
     if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
@@ -521,7 +520,7 @@ static int make_plan(struct request *o) {
     char traces[PATH_MAX];
     if (!compare_plan_make_folder(o->plan, traces) ||
         !gather_traces(o, traces, traces) || !check_contestants(o))
-        return TOOL_FAILED;
+        return compare_traces_failed(c);
     c->limit_ns = 3600u * (uint64_t)1000000000;
     if (!comparison_make_room(c, o->rounds.wanted) ||
         !compare_plan_write(c, o->plan))

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/child.h"
 #include "common/collections.h"
@@ -186,10 +187,8 @@ static bool read_trace(struct comparison *c, const struct compare_trace *t,
     /* losses of a raw trace are told of here */
     if (trace_close(&in, !good) != TOOL_OK)
         c->lacks = true;
-    if (good && info_event_count(f) == 0) {
-        tool_error("%s: the trace has no operations", t->name);
-        good = false;
-    }
+    if (good && info_event_count(f) == 0)
+        good = compare_traces_unseen(c, t->name);
     return good;
 }
 
@@ -767,7 +766,7 @@ int compare_gate(struct comparison *c, const struct compare_gate *g,
         return TOOL_DAMAGED;
     }
     if (!good)
-        return TOOL_FAILED;
+        return compare_traces_failed(c);
     return status == TOOL_OK && c->lacks ? TOOL_DAMAGED : status;
 }
 

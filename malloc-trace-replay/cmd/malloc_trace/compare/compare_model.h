@@ -141,6 +141,8 @@ struct comparison {
     const char *program_skipped; /* why the program was not run; NULL: it was,
                                     or was not to be */
     bool lacks;                  /* a trace is cut, damaged or incomplete */
+    bool unseen; /* a trace has none of the program's blocks, and a message
+                    says so: nothing can be judged */
     struct compare_machine machine;
     /* merged runs that were made on other machines than the first one, and with
        other versions of a contestant's library */

@@ -183,6 +183,15 @@ static bool add_sorted(struct comparison *c, const char *name,
            sort_trace(c, &c->trace[c->traces - 1], name, path);
 }
 
+bool compare_traces_unseen(struct comparison *c, const char *name) {
+    c->unseen = trace_not_seen(name) != TOOL_OK;
+    return false;
+}
+
+int compare_traces_failed(const struct comparison *c) {
+    return tool_stop_requested() || c->unseen ? TOOL_DAMAGED : TOOL_FAILED;
+}
+
 static bool add_trace(struct comparison *c, const char *name,
                       const char *sorted) {
     char path[PATH_MAX];
@@ -198,10 +207,8 @@ static bool add_trace(struct comparison *c, const char *name,
     bool good = replayable ? comparison_add_trace(c, path, name) &&
                                  scan_trace(c, &c->trace[before])
                            : add_sorted(c, name, sorted);
-    if (good && c->trace[before].ops == 0) {
-        tool_error("%s: the trace has no operations", name);
-        good = false;
-    }
+    if (good && c->trace[before].ops == 0)
+        good = compare_traces_unseen(c, name);
     if (!good && c->traces > before)
         comparison_remove_trace(c);
     TCM_ASSERT(c->traces == before + good);
@@ -460,13 +467,20 @@ static bool check_end(const struct compare_files *f,
     return !f->must_succeed;
 }
 
+/* Least exit status of a command that cannot be run, after a message. */
+enum { CANNOT_RUN = 126 };
+
 static bool record_command(struct comparison *c, const struct compare_files *f,
                            const char *folder, const char *sorted,
                            struct compare_recorded *r) {
     struct tool_child_end end;
     struct open_recordings all = {0};
     const char *command = f->operand[0];
-    struct record_facts facts = record_program_facts(command);
+    struct record_facts facts;
+    int status = record_program_facts(&facts, command);
+    c->unseen = status == TOOL_DAMAGED;
+    if (status != TOOL_OK)
+        return false;
     note_linked(c, &facts);
     record_program_note(&facts);
     if (!set_sites(f, &facts) ||
@@ -481,8 +495,9 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     bool good = open_recordings_find(&all, folder, command);
     if (good &&
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
-        tool_error("%s left no trace to replay", command);
         good = false;
+        if (!WIFEXITED(end.status) || WEXITSTATUS(end.status) < CANNOT_RUN)
+            (void)compare_traces_unseen(c, command);
     }
     good = good && add_recordings(c, &all, sorted, f->all_processes);
     open_recordings_free(&all);

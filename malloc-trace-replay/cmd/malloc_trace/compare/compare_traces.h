@@ -109,6 +109,12 @@ bool compare_traces_gather(struct comparison *c, const struct compare_files *f,
                            const char *folder, const char *sorted,
                            struct compare_recorded *r);
 
+/* Says that NAME has no operations, for compare_traces_failed; returns
+   false. */
+bool compare_traces_unseen(struct comparison *c, const char *name);
+/* Exit status where the traces of C could not be had. */
+int compare_traces_failed(const struct comparison *c);
+
 /* Sets the mode in which each trace is replayed, and whether recorded time
    passes there. false: a message was printed, or a stop was requested. */
 bool compare_traces_set_modes(struct comparison *c);

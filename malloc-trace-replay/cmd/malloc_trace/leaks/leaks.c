@@ -21,6 +21,7 @@
 #include "common/temp_folder.h"
 #include "common/text.h"
 #include "open/recordings.h"
+#include "open/trace_open.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>
@@ -122,7 +123,10 @@ static bool record_command(struct command *c) {
     char **all;
     struct tool_child_end end;
     size_t count = 0, n = 0;
-    struct record_facts facts = record_program_facts(c->argv[0]);
+    struct record_facts facts;
+    c->status = record_program_facts(&facts, c->argv[0]);
+    if (c->status != TOOL_OK)
+        return false;
     c->status = TOOL_FAILED;
     if (c->file != NULL)
         snprintf(output, sizeof(output), "%s", c->file);
@@ -165,8 +169,7 @@ static bool record_command(struct command *c) {
     if (c->file != NULL ? find_last_trace(c) : find_largest_trace(c))
         return true;
     if (c->status == 0)
-        tool_error("%s was not recorded: is it linked statically?", c->argv[0]);
-    c->status = c->status == 0 ? TOOL_FAILED : c->status;
+        c->status = trace_not_seen(c->argv[0]);
     return false;
 }
 

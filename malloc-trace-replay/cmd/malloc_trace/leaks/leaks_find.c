@@ -9,6 +9,7 @@
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "open/trace_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +342,11 @@ bool leaks_find(struct leaks *l, const struct leaks_options *o) {
         return false;
     }
     l->status = l->t.status;
+    if (l->t.exact.calls + l->t.exact.failed == 0) {
+        if (l->status == TOOL_OK)
+            l->status = trace_not_seen(l->t.name[0]);
+        return false;
+    }
     if (!choose_mode(l, o))
         return false;
     l->names = symbol_names_new(&l->t.sites, o->in->modules);

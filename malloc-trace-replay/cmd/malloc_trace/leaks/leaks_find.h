@@ -63,8 +63,9 @@ struct leaks {
     int status;                       /* enum tool_status */
 };
 
-/* Returns false after a message; L->status is TOOL_FAILED then, and else may be
-   TOOL_DAMAGED with a message, too. L needs leaks_fini in any case. */
+/* Returns false after a message; L->status is TOOL_FAILED then, or TOOL_DAMAGED
+   where no call was recorded. Else it may be TOOL_DAMAGED with a message, too.
+   L needs leaks_fini in any case. */
 bool leaks_find(struct leaks *l, const struct leaks_options *o);
 void leaks_fini(struct leaks *l);
 

@@ -440,7 +440,7 @@ static bool write_reports(struct memory_request *o) {
 static int explain_memory(struct memory_request *o) {
     if (!gather_trace(o) || !compare_run_check_contestants(&o->base) ||
         !explain_all(o))
-        return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
+        return compare_traces_failed(&o->base);
     if (!write_reports(o))
         return TOOL_FAILED;
     return o->base.lacks ? TOOL_DAMAGED : TOOL_OK;

@@ -72,21 +72,6 @@ static bool take_sites(void *ctx, const char *text) {
 
 enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
 
-/* --- The library -------------------------------------------------------- */
-
-/* Finds the recording library: that of MALLOC_TRACE_LIBRARY, or the one that
-   belongs to this program. */
-static bool find_library(char path[PATH_MAX]) {
-    const char *given = getenv("MALLOC_TRACE_LIBRARY");
-    if (given == NULL || *given == '\0')
-        return tool_own_library(TOOL_RECORDING_LIBRARY, path);
-    if (realpath(given, path) != NULL && access(path, R_OK) == 0)
-        return true;
-    tool_error("cannot read the library %s of MALLOC_TRACE_LIBRARY: %s", given,
-               strerror(errno));
-    return false;
-}
-
 /* --- The output's name -------------------------------------------------- */
 
 /* Makes the absolute pattern of the output. FILE: of option -o, or NULL. */
@@ -323,7 +308,8 @@ static int record(struct run *r, const char *file) {
     struct tool_child_end end;
     pid_t pid = 0;
     int exit_status;
-    if (!make_pattern(pattern, file, r->command[0]) || !find_library(library))
+    if (!make_pattern(pattern, file, r->command[0]) ||
+        !record_find_library(library))
         return TOOL_FAILED;
     exit_status = examine(r, &program, library, pattern);
     if (exit_status != TOOL_OK)

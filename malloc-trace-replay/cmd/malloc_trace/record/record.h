@@ -13,6 +13,10 @@
 #include <limits.h>
 #include <sys/types.h>
 
+/* Finds the recording library: that of MALLOC_TRACE_LIBRARY, or the one that
+   belongs to this program. false: a message was printed. */
+bool record_find_library(char path[PATH_MAX]);
+
 /* --- Program -------------------------------------------------------------- */
 
 /* Facts about the program that a command runs, read from its file: obstacles to

@@ -8,8 +8,10 @@
 
 #include "common/files.h"
 #include "common/main.h"
+#include "common/shared_library.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -505,6 +507,17 @@ static void examine_rights(struct record_program *p) {
 
 /* --- Interface ----------------------------------------------------------- */
 
+bool record_find_library(char path[PATH_MAX]) {
+    const char *given = getenv("MALLOC_TRACE_LIBRARY");
+    if (given == NULL || *given == '\0')
+        return tool_own_library(TOOL_RECORDING_LIBRARY, path);
+    if (realpath(given, path) != NULL && access(path, R_OK) == 0)
+        return true;
+    tool_error("cannot read the library %s of MALLOC_TRACE_LIBRARY: %s", given,
+               strerror(errno));
+    return false;
+}
+
 /* Finds the program that COMMAND runs, a script's interpreter, and loads its
    file. false: there is none. */
 static bool find_program(struct record_program *p, const char *command,
@@ -529,16 +542,22 @@ static bool find_program(struct record_program *p, const char *command,
     return true;
 }
 
+static void examine_file(struct record_program *p, const struct file_bytes *f,
+                         const char *library) {
+    struct file_bytes own;
+    load_file(&own, library);
+    examine_elf(p, f, &own);
+    examine_rights(p);
+    unload_file(&own);
+}
+
 void record_program_examine(struct record_program *p, const char *command,
                             const char *library) {
-    struct file_bytes file, own;
+    struct file_bytes file;
     if (!find_program(p, command, &file))
         return;
-    load_file(&own, library);
-    examine_elf(p, &file, &own);
-    examine_rights(p);
+    examine_file(p, &file, library);
     unload_file(&file);
-    unload_file(&own);
 }
 
 /* Allocators' libraries that programs are linked with. */
@@ -549,21 +568,37 @@ static const struct {
                            {"libtcmalloc_minimal.so.4", "gperftools"},
                            {"libmimalloc.so.2", "mimalloc"}};
 
-struct record_facts record_program_facts(const char *command) {
+/* Tells whether a recording of P has its blocks; prints the reason if not. */
+static bool is_seen(const struct record_program *p) {
+    if (p->obstacle != NULL)
+        tool_not_judged(p->command, "%s; %s", p->obstacle, p->remedy);
+    else if (p->takes_library && p->allocator != NULL)
+        tool_not_judged(p->command,
+                        "its file has an allocator of its own (%s), whose "
+                        "blocks are not recorded; %s",
+                        p->allocator, p->allocator_remedy);
+    return p->obstacle == NULL && !(p->takes_library && p->allocator != NULL);
+}
+
+int record_program_facts(struct record_facts *facts, const char *command) {
+    char library[PATH_MAX];
     struct record_program p;
     struct file_bytes file;
-    struct record_facts facts = {.command = command, .sites = "stack:64"};
+    *facts = (struct record_facts){.command = command, .sites = "stack:64"};
+    if (!record_find_library(library))
+        return TOOL_FAILED;
     if (!find_program(&p, command, &file))
-        return facts;
+        return TOOL_OK; /* the start fails */
     for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_libraries); i++)
         if (holds(&file, allocator_libraries[i].soname))
-            facts.allocator = allocator_libraries[i].allocator;
+            facts->allocator = allocator_libraries[i].allocator;
+    examine_file(&p, &file, library);
     unload_file(&file);
-    facts.runtime = p.runtime;
+    facts->runtime = p.runtime;
     if (p.runtime != NULL && p.runtime->command != NULL)
-        facts.sites = "lang:64";
-    facts.needs_mimalloc = p.runtime == free_threaded;
-    return facts;
+        facts->sites = "lang:64";
+    facts->needs_mimalloc = p.runtime == free_threaded;
+    return is_seen(&p) ? TOOL_OK : TOOL_DAMAGED;
 }
 
 void record_program_note(const struct record_facts *f) {

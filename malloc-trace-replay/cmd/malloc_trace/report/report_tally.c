@@ -778,6 +778,9 @@ bool report_tally_close(struct report_reader *r) {
     /* A trace that is still growing is not damaged. */
     if (t->status == TOOL_OK && !(status == TOOL_DAMAGED && t->growing))
         t->status = status;
+    if (t->status == TOOL_OK && !t->growing && !t->stopped &&
+        t->all.calls + t->all.failed == 0)
+        t->status = trace_not_seen(name);
     return t->status != TOOL_FAILED && moment_is_there(t, name);
 }
 

@@ -288,8 +288,10 @@ static bool gather_traces(struct tune_request *o) {
     /* a folder of its own: sorted forms have their number as a name */
     if (!tool_temp_folder_make(&o->held_folder))
         return false;
-    if (!compare_traces_add_all(&o->holdout, o->held, o->holds.count,
-                                o->held_folder.path))
+    bool held = compare_traces_add_all(&o->holdout, o->held, o->holds.count,
+                                       o->held_folder.path);
+    c->unseen = o->holdout.unseen;
+    if (!held)
         return false;
     c->lacks |= o->holdout.lacks;
     return compare_traces_set_modes(&o->holdout);
@@ -489,7 +491,7 @@ static int tune(struct tune_request *o) {
     o->runs.base.confidence = 0.95;
     if (!gather_traces(o) || !check_allocators(o) || !make_space(o) ||
         !tune_runs_load(&o->runs) || !search(o))
-        return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
+        return compare_traces_failed(&o->runs.base);
     compare_machine_read(&o->runs.base.machine);
     o->outcome = (struct tune_outcome){
         .runs = &o->runs, .search = o->search, .margin = o->margin};
