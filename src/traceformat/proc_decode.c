@@ -281,6 +281,20 @@ static bool decode_realloc(struct mtf_proc_decoder *d, uint32_t slot,
     return true;
 }
 
+/* Takes a TIME record that follows one of the longest step: both are parts of
+   one pause, which is one operation. false: there is none. */
+static bool take_time(struct mtf_proc_decoder *d, uint64_t *step) {
+    uint64_t v;
+    unsigned n = mtf_varint_get(d->p, d->end, &v);
+    if (d->records_left == 0 || n == 0 || (v & 15) != 0 ||
+        (v >> 4 & 31) != MTF_PROC_TIME)
+        return false;
+    d->p += n;
+    d->records_left--;
+    *step = v >> 9;
+    return true;
+}
+
 static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
                             struct mtf_op *op, bool *made) {
     unsigned kind = (unsigned)(v >> 4) & 31;
@@ -306,6 +320,8 @@ static bool decode_extended(struct mtf_proc_decoder *d, uint64_t v,
         return true;
     case MTF_PROC_TIME:
         d->time_ns += x;
+        while (x == MTF_PROC_TIME_MAX && take_time(d, &x))
+            d->time_ns += x;
         put_op(op, MTF_OP_TIME, 0, 0, d->time_ns);
         *made = true;
         return true;

@@ -69,6 +69,9 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_proc_block_head) == 72, "proc block head");
 #define MTF_PROC_BLOCK_RECORDS (64u << 10)
 /* Bytes of one mark, name, sample or other record with bytes. */
 #define MTF_PROC_BYTES_MAX (16u << 10)
+/* Longest step of one TIME record, ns. A longer pause takes several in a row,
+   which the decoder joins. */
+#define MTF_PROC_TIME_MAX (((uint64_t)1 << 47) - 1)
 
 enum mtf_proc_block_kind {
     MTF_PROC_BLOCK_OPS = 1,

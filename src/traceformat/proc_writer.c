@@ -303,10 +303,10 @@ void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns) {
     }
     uint64_t step = time_ns - w->time_ns;
     /* A step that does not fit an argument takes several records. */
-    while (step > MTF_VARINT_MAX >> 9) {
-        put_inline(w, MTF_PROC_TIME, MTF_VARINT_MAX >> 9);
-        step -= MTF_VARINT_MAX >> 9;
-        w->time_ns += MTF_VARINT_MAX >> 9;
+    while (step > MTF_PROC_TIME_MAX) {
+        put_inline(w, MTF_PROC_TIME, MTF_PROC_TIME_MAX);
+        step -= MTF_PROC_TIME_MAX;
+        w->time_ns += MTF_PROC_TIME_MAX;
     }
     put_inline(w, MTF_PROC_TIME, step);
     w->time_ns += step;

@@ -135,6 +135,22 @@ at_least "a pause takes no real time" 1500 \
 at_least "the trace has it" $(($(json j recorded_ns) / 1000000)) 3900
 like "the report says so" "$out" '^recorded clock +[0-9.]+ s passed'
 
+# Nor are all deadlines within half a century: 2.7 thousand million here.
+printf 'malloc-trace text 1\nthread 1\nslot 0 = malloc(10)\ntime 1000 ns
+slot 1 = malloc(5)\ntime 1700000000000000000 ns\nfree(slot 0)\nfree(slot 1)
+end: 4 operations, 0 live\n' >years.txt
+for mode in none real; do
+    rm -f told
+    timeout 60 env CLOCK_WAIT=nanosleep CLOCK_OUT=told \
+        LD_PRELOAD="$work/waits.so" "$replay" --clock=recorded \
+        --threads=$mode --json j years.txt >"$out" 2>"$err"
+    is "$mode, a pause of years: exit status" $? 0
+    between "$mode, a pause of years: all of it passed" "$(recorded_ms)" \
+        1699999999000 1700000000000
+    between "$mode, a pause of years: not every wait in it" \
+        "$(value waits)" 1000 40000
+done
+
 # --- Memory that decays -------------------------------------------------------
 
 # compares TIMELINE PROGRAM BASE: how many of the program's figures there are,

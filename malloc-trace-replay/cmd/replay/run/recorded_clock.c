@@ -47,6 +47,10 @@ __thread bool replay_makes_thread;
 /* Time by which a thread of the allocator moves the clock before it is no
    longer waited for: it polls, and does not wait for a time. */
 #define POLL_NS 100000000u
+/* Deadlines within a step of the clock that are served one by one, and number
+   of steps in which the rest of it is: a thread that polls has too many of them
+   in a pause of years. */
+#define SERVES_MOST 128u
 
 /* A thread that the allocator made, or that waited for a time. */
 struct replay_clock_thread {
@@ -740,15 +744,19 @@ void replay_clock_lead(void) {
 }
 
 void replay_clock_advance(uint64_t ns) {
+    uint64_t from = tcm_load_relaxed(&line.line_ns);
     /* A call may have moved the clock beyond the time of its operation. */
-    uint64_t to =
-        tcm_max_u64(line.start_ns + ns, tcm_load_relaxed(&line.line_ns));
+    uint64_t to = tcm_max_u64(line.start_ns + ns, from);
     TCM_ASSERT(is_led());
     leads = true;
     own_ns = 0;
     reading.count = 0;
-    while (tcm_load_relaxed(&line.soonest) <= to && serve_next(to))
-        ;
+    uint64_t step = (to - from) / SERVES_MOST;
+    for (uint32_t served = 1;
+         tcm_load_relaxed(&line.soonest) <= to && serve_next(to); served++)
+        if (served >= SERVES_MOST)
+            (void)line_raise(
+                tcm_min_u64(to, tcm_load_relaxed(&line.line_ns) + step));
     (void)line_raise(to);
 }
 
