@@ -258,7 +258,8 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
     *c = (struct tool_child){.pid = -1,
                              .signals = spec->signals,
                              .own_group = spec->own_group,
-                             .start_ns = tcm_clock_ns()};
+                             .start_ns = tcm_clock_ns(),
+                             .stop_ns = spec->stop_ns};
     if (executes && pipe2(report, O_CLOEXEC) != 0)
         return errno;
     if (spec->launched && !prepare_launch(&launch)) {
@@ -308,13 +309,13 @@ int tool_child_start(struct tool_child *c, const struct tool_child_spec *spec) {
    and was killed. The caller has blocked SIGCHLD, so that one that arrives
    before sigtimedwait ends that call. */
 static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
-    bool timed_out = false;
+    bool timed_out = false, stopped = c->stop_ns == 0;
     sigset_t ended;
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     for (;;) {
         siginfo_t info = {.si_pid = 0};
-        bool sleeps = limit_ns == 0 || timed_out;
+        bool sleeps = stopped && (limit_ns == 0 || timed_out);
         if (waitid(P_PID, (id_t)c->pid, &info,
                    WEXITED | WNOWAIT | (sleeps ? 0 : WNOHANG)) != 0) {
             if (errno == EINTR)
@@ -324,12 +325,17 @@ static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
         if (info.si_pid == c->pid)
             return timed_out;
         uint64_t spent = tcm_clock_ns() - c->start_ns;
-        if (spent >= limit_ns) {
-            timed_out = true;
+        if (limit_ns != 0 && spent >= limit_ns) {
+            timed_out = stopped = true;
             tool_child_kill(c);
             continue;
         }
-        uint64_t left = limit_ns - spent;
+        if (!stopped && spent >= c->stop_ns) {
+            stopped = true;
+            (void)kill(c->pid, SIGTERM);
+            continue;
+        }
+        uint64_t left = (stopped ? limit_ns : c->stop_ns) - spent;
         struct timespec t = {.tv_sec = (time_t)(left / 1000000000),
                              .tv_nsec = (long)(left % 1000000000)};
         (void)sigtimedwait(&ended, NULL, &t);

@@ -58,6 +58,7 @@ struct tool_child_spec {
        that it replaces, here a copy of this process's. A program that cannot be
        run is told at its end then. Not with BODY or TOOL_CHILD_FRONT. */
     bool launched;
+    uint64_t stop_ns; /* SIGTERM this long after the start; 0: none */
 };
 
 struct tool_child {
@@ -65,7 +66,7 @@ struct tool_child {
     int told;  /* descriptor with the end that the launcher tells; 0: none */
     enum tool_child_signals signals;
     bool own_group;
-    uint64_t start_ns;
+    uint64_t start_ns, stop_ns;
 };
 
 struct tool_child_end {

@@ -3,12 +3,12 @@
  * An allocator to preload with one fault, which MALLOC_FAULT names: "overlap"
  * gives now and then a block that reaches into the one before, "zeros" does not
  * clear calloc's memory, "misalign" gives odd addresses, "scribble" writes into
- * a live block, "move" loses the last byte when it moves a block, "never" uses
- * no memory again, "small" tells of too small a usable size, "crash" fails in
- * its 5,000th call, "abort" in a calloc of more than 1,000 bytes, "third"
- * refuses each third request, and "poison" is right, but fills what it gives
- * and takes. It begins with its 3,000th call or with that in MALLOC_FAULT_FROM,
- * but for "never". Without a name it is right.
+ * a live block, "move" loses the last byte when it moves a block, "small" tells
+ * of too small a usable size, "crash" fails in its 5,000th call, "abort" in a
+ * calloc of more than 1,000 bytes, "third" refuses each third request. It
+ * begins with its 3,000th call or with that in MALLOC_FAULT_FROM. It is right
+ * without a name, with "never", which uses no memory again, and with "poison",
+ * which fills what it gives and takes.
  */
 #define _GNU_SOURCE
 #include "../../lib/small_allocator.h"

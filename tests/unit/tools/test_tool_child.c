@@ -85,6 +85,15 @@ static void test_limit(void) {
                                     .own_group = true};
     tap_ok(tool_child_run(&what, 50000000, &end) && end.timed_out,
            "a group is killed at its limit");
+    what = (struct tool_child_spec){.argv = SHELL("exec sleep 100"),
+                                    .stop_ns = 50000000};
+    tap_ok(tool_child_run(&what, 0, &end) && !end.timed_out &&
+               WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGTERM,
+           "a program is asked to end after its time");
+    what.argv = SHELL("trap '' TERM; sleep 100");
+    tap_ok(tool_child_run(&what, 200000000, &end) && end.timed_out &&
+               WTERMSIG(end.status) == SIGKILL,
+           "and killed at its limit where it does not");
 }
 
 static void test_descriptors(void) {

@@ -414,7 +414,7 @@ static bool has_baseline(const struct comparison *c) {
 static bool check_contestants(struct request *o) {
     struct comparison *c = &o->c;
     if (!compare_run_check_contestants(c) || !has_baseline(c) ||
-        (!o->no_check && (!compare_run_check_blocks(c) || !has_baseline(c))))
+        (!o->no_check && !compare_run_check_blocks(c, 2)))
         return false;
     if (o->rounds.wanted == 0)
         o->rounds.wanted = compare_verdict_least_rounds(c) + 1;
@@ -462,9 +462,9 @@ static int write_reports(struct request *o, int status) {
     return judged == TOOL_OK ? status : judged;
 }
 
-/* Losses of traces were told of by messages. */
+/* Losses of traces, and of the baseline, were told of by messages. */
 static int traces_status(const struct comparison *c) {
-    return c->lacks ? TOOL_DAMAGED : TOOL_OK;
+    return c->lacks || c->baseline_failed ? TOOL_DAMAGED : TOOL_OK;
 }
 
 static int run_gate(struct request *o) {

@@ -793,6 +793,10 @@ bool compare_budget_parse(struct compare_budget *b, const char *text) {
 int compare_budget_judge(const struct compare_budget *b,
                          const struct comparison *c, bool strict, FILE *out) {
     bool missed = false, lacks = false;
+    if (c->baseline_failed) {
+        fputs("budget: not judged, since the baseline takes no part\n", out);
+        return TOOL_DAMAGED;
+    }
     for (size_t i = 0; i < c->contestants.count; i++)
         for (int m = 0; m < METRICS; m++) {
             struct compare_verdict v;

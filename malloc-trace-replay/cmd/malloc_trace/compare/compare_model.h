@@ -143,6 +143,7 @@ struct comparison {
     bool lacks;                  /* a trace is cut, damaged or incomplete */
     bool unseen; /* a trace has none of the program's blocks, and a message
                     says so: nothing can be judged */
+    bool baseline_failed; /* another one stands for the one chosen */
     struct compare_machine machine;
     /* merged runs that were made on other machines than the first one, and with
        other versions of a contestant's library */

@@ -69,8 +69,9 @@ bool compare_run_has_clock(bool *has);
 bool compare_run_check_contestants(struct comparison *c);
 
 /* Replays the largest trace once under every contestant with replay --check,
-   and excludes those at fault. false: a message was printed, or a stop was
-   requested. */
-bool compare_run_check_blocks(struct comparison *c);
+   for a while, and excludes those at fault. If the baseline is, the first other
+   one becomes the baseline where LEAST or more take part. false: none could, a
+   message was printed, or a stop was requested. */
+bool compare_run_check_blocks(struct comparison *c, size_t least);
 
 #endif

@@ -265,10 +265,8 @@ static bool check_allocators(struct tune_request *o) {
     const struct compare_contestant *base = &c->contestants.list[c->baseline];
     if (!compare_run_check_contestants(c))
         return false;
-    if (base->why == NULL && !o->no_check && !compare_run_check_blocks(c))
-        return false;
     if (base->why == NULL)
-        return true;
+        return o->no_check || compare_run_check_blocks(c, 1);
     tool_error("the default %s takes no part: %s", base->name, base->why);
     return false;
 }
@@ -497,8 +495,10 @@ static int tune(struct tune_request *o) {
         .runs = &o->runs, .search = o->search, .margin = o->margin};
     if (!tune_outcome_begin(&o->outcome) || !judge(o) || !write_reports(o))
         return TOOL_FAILED;
-    return o->outcome.interrupted || o->runs.base.lacks ? TOOL_DAMAGED
-                                                        : TOOL_OK;
+    return o->outcome.interrupted || o->runs.base.lacks ||
+                   o->runs.base.baseline_failed
+               ? TOOL_DAMAGED
+               : TOOL_OK;
 }
 
 int cmd_tune(int argc, char **argv) {

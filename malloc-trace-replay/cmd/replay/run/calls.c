@@ -212,7 +212,9 @@ void replay_calls_find(struct replay_calls *c) {
         found.set_cache = NULL;
     }
     FIND(trim, "malloc_trim");
-    FIND(usable_size, "malloc_usable_size");
+    /* that of another library would misread the blocks */
+    found.usable_size = (size_t(*)(void *))tool_symbol_find(
+        found.library, "malloc_usable_size");
     FIND(property, "MallocExtension_GetNumericProperty");
     *c = found;
 }

@@ -5,6 +5,10 @@
  * pattern, as far as the recorded program wrote it, which is checked before the
  * block is freed, and after it moved.
  *
+ * Only what no program may see of a correct allocator is a fault. An allocator
+ * that takes new memory rather than what was freed is no such one: how much
+ * comes back depends on the program, as on threads that keep to their arenas.
+ *
  * A treap (Seidel and Aragon) keeps the live blocks by address, so that a new
  * block is compared with both neighbours.
  *
@@ -31,15 +35,6 @@
 #define TEXT_BYTES 320u
 /* Faults with a text; more are only counted. */
 #define FAULTS_KEPT 20u
-/* Freed addresses that are remembered. */
-#define GONE ((size_t)64 << 10)
-/* Allocations, or bytes in GONE_LARGE or more of them, after which an allocator
-   that used none of the freed addresses again is at fault. A few large blocks
-   prove nothing: each has its own mapping, at an address that the kernel
-   chooses. */
-#define GONE_BLOCKS 100000u
-#define GONE_BYTES  ((uint64_t)256 << 20)
-#define GONE_LARGE  100u
 
 /* A live block, a node of the treap. */
 struct verify_block {
@@ -65,12 +60,6 @@ struct replay_verify {
     uint64_t blocks; /* checked so far */
     uint64_t faults;
     bool no_memory; /* some blocks are missing from the treap */
-    /* Freed blocks and their bytes, and blocks that came back at one of the
-       addresses freed last. */
-    uint64_t gone, gone_bytes, again;
-    /* Allocations that could have used freed memory, and their bytes. */
-    uint64_t chances, chance_bytes;
-    uintptr_t gone_at[GONE];
     char text[FAULTS_KEPT][TEXT_BYTES];
 };
 
@@ -192,10 +181,6 @@ static uint32_t treap_overlapped(const struct replay_verify *v, uintptr_t at,
     return 0;
 }
 
-static size_t gone_place(uintptr_t at) {
-    return (size_t)((at >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 48) % GONE;
-}
-
 /* Puts NEW into the treap. False: *OTHER overlaps it. */
 static bool treap_insert(struct replay_verify *v, struct verify_block new,
                          struct verify_block *other) {
@@ -219,10 +204,6 @@ static bool treap_insert(struct replay_verify *v, struct verify_block new,
     v->block[n].left = v->block[n].right = 0;
     v->root = treap_join(v->block, treap_join(v->block, low, n), high);
     v->blocks++;
-    v->again += v->gone_at[gone_place(new.start)] == new.start;
-    v->chances += v->gone > v->chances;
-    if (v->gone_bytes > v->chance_bytes)
-        v->chance_bytes += new.size;
     verify_unlock(v);
     return true;
 }
@@ -239,9 +220,6 @@ static bool treap_remove(struct replay_verify *v, uintptr_t start,
         *out = v->block[one];
         v->block[one].left = v->free;
         v->free = one;
-        v->gone++;
-        v->gone_bytes += out->size;
-        v->gone_at[gone_place(start)] = start;
     }
     v->root = treap_join(v->block, low, high);
     verify_unlock(v);
@@ -400,17 +378,6 @@ static void verify_end(struct replay_watch *w, void *state) {
     struct replay_verify *v = state;
     (void)w;
     struct replay_one_call c = {.batch = &none, .at = none.word};
-    if (v->again == 0 &&
-        (v->chances >= GONE_BLOCKS ||
-         (v->chance_bytes >= GONE_BYTES && v->chances >= GONE_LARGE))) {
-        snprintf(v->text[v->faults < FAULTS_KEPT ? v->faults : FAULTS_KEPT - 1],
-                 TEXT_BYTES,
-                 "no memory was used again: %llu blocks of %llu bytes were "
-                 "freed, and none came back",
-                 (unsigned long long)v->gone,
-                 (unsigned long long)v->gone_bytes);
-        v->faults++;
-    }
     for (uint32_t n = 1; n < v->used; n++) {
         const struct verify_block *b = &v->block[n];
         struct verify_block found;
