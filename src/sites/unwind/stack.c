@@ -143,16 +143,23 @@ static enum step step_by_pointers(struct mts_thread_stack *s,
                                   struct mts_frame *f,
                                   struct mts_stack_state *to) {
     uint64_t ra, bp;
-    f->ra_slot = f->state.bp + sizeof(uint64_t);
-    f->bp_slot = MTS_SLOT_UNSURE;
+    f->ra_slot = 0;
+    f->bp_slot = 0;
     f->uses_bp = true;
     if (f->state.bp < f->state.sp || f->state.bp - f->state.sp > FRAME_MAX ||
-        !copy_word(s, f->ra_slot, &ra) || !copy_word(s, f->state.bp, &bp))
+        f->state.bp % sizeof(uint64_t) != 0)
+        return STEP_UNKNOWN;
+    f->ra_slot = f->state.bp + sizeof(uint64_t);
+    f->bp_slot = is_own(s, f->ra_slot) ? 0 : MTS_SLOT_UNSURE;
+    if (!copy_word(s, f->ra_slot, &ra))
         return STEP_UNKNOWN;
     ra = mts_return_address(ra);
     if (ra == 0)
         return STEP_END;
     if (!is_after_call(ra))
+        return STEP_UNKNOWN;
+    f->bp_slot = MTS_SLOT_UNSURE;
+    if (!copy_word(s, f->state.bp, &bp))
         return STEP_UNKNOWN;
     uintptr_t end = f->state.bp + 2 * sizeof(uint64_t);
     *to = (struct mts_stack_state){.at = ra - 1, .bp = bp};
@@ -169,11 +176,15 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
     f->ra_slot = 0;
     f->bp_slot = MTS_SLOT_UNSURE;
     f->uses_bp = row.by_bp || row.bp == MTS_BP_BY_BP;
-    if (row.kind != MTS_ROW_RULES)
-        return row.kind == MTS_ROW_POINTERS  ? step_by_pointers(s, f, to)
-               : row.kind == MTS_ROW_END     ? STEP_END
-               : row.kind == MTS_ROW_COMPLEX ? STEP_COMPLEX
-                                             : STEP_UNKNOWN;
+    if (row.kind == MTS_ROW_POINTERS)
+        return step_by_pointers(s, f, to);
+    if (row.kind == MTS_ROW_COMPLEX)
+        return STEP_COMPLEX;
+    if (row.kind != MTS_ROW_RULES) {
+        /* The code alone says so. */
+        f->bp_slot = 0;
+        return row.kind == MTS_ROW_END ? STEP_END : STEP_UNKNOWN;
+    }
     cfa = (row.by_bp ? bp : f->state.sp) + (uint64_t)(row.cfa_offset * 8);
     if (row.deref && !read_word(s, cfa, &cfa))
         return STEP_UNKNOWN;
@@ -193,11 +204,11 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
             return STEP_UNKNOWN;
     }
     ra = mts_return_address(ra);
-    if (ra == 0)
-        return STEP_END;
     if (!row.is_signal && !row.deref && is_own(s, f->ra_slot) &&
         (bp_slot == 0 || is_own(s, bp_slot)))
         f->bp_slot = bp_slot;
+    if (ra == 0)
+        return STEP_END;
     *to = (struct mts_stack_state){ra - !row.is_signal, cfa, bp};
     return STEP_DONE;
 }
@@ -399,7 +410,8 @@ static TCM_ALWAYS_INLINE bool is_at_state(const struct mts_frame *f,
 }
 
 /* Returns how many frames from S->frame[AT] outwards, at most NEED, are
-   unchanged; the caller has compared the first. */
+   unchanged; the caller has compared the first. The end of the walk outside of
+   FRAME[0] counts as a frame. */
 static TCM_ALWAYS_INLINE unsigned
 count_unchanged(const struct mts_thread_stack *s, uint32_t at, unsigned need) {
     const struct mts_frame *f = &s->frame[at];
@@ -409,8 +421,11 @@ count_unchanged(const struct mts_thread_stack *s, uint32_t at, unsigned need) {
         if (f->bp_slot == MTS_SLOT_UNSURE ||
             mts_return_address(*(const uintptr_t *)f->ra_slot) != out->at + 1 ||
             (f->bp_check != 0 && *(const uintptr_t *)f->bp_check != out->bp))
-            break;
+            return n;
     }
+    if (n < need && f->bp_slot != MTS_SLOT_UNSURE &&
+        (f->ra_slot == 0 || *(const uintptr_t *)f->ra_slot == s->last_word))
+        n++;
     return n;
 }
 
@@ -420,6 +435,14 @@ static TCM_ALWAYS_INLINE uint64_t mix(uint64_t v) {
 }
 
 #define BASE 0x2545F4914F6CDD1Du
+
+/* Clears the slots of F, from which no step was made: they are of an earlier
+   walk, perhaps of a thread whose stack is gone. */
+static inline void forget_step(struct mts_frame *f) {
+    f->ra_slot = 0;
+    f->bp_slot = MTS_SLOT_UNSURE;
+    f->uses_bp = false;
+}
 
 /* Replaces the remembered frames behind the first KEPT by the M fresh ones. The
    walk has used the last USED of the kept frames. */
@@ -434,17 +457,19 @@ static void remember(struct mts_thread_stack *s, uint32_t kept, uint32_t used,
         s->outer = s->frame[drop - 1].hash;
         s->end = MTS_STACK_CUT;
         memmove(s->frame, s->frame + drop, used * sizeof(*s->frame));
+        forget_step(&s->frame[0]);
         kept = used;
         s->named_end = 0;
     }
     if (kept == 0) {
+        const struct mts_frame *last = &s->fresh[m - 1];
+        if (last->bp_slot != MTS_SLOT_UNSURE && last->ra_slot != 0)
+            s->last_word = *(const uintptr_t *)last->ra_slot;
         s->end = (uint8_t)end;
         s->outer = (uint64_t)end;
     }
     uint64_t hash = kept == 0 ? s->outer : s->frame[kept - 1].hash;
-    /* Unknown frames outside may need BP. */
-    bool is_live =
-        kept == 0 ? end != MTS_STACK_WHOLE : s->frame[kept - 1].is_live;
+    bool is_live = kept != 0 && s->frame[kept - 1].is_live;
     while (m-- > 0) {
         struct mts_frame *f = &s->frame[kept++];
         *f = s->fresh[m];
@@ -476,7 +501,6 @@ find_loops(const struct mts_thread_stack *s) {
 static void make_key(struct mts_thread_stack *s, unsigned depth) {
     TCM_ASSERT(s->count != 0 && s->count <= MTS_STACK_FRAMES);
     uint64_t hash = s->frame[s->count - 1].hash;
-    s->sure = s->count <= depth ? s->count : depth + 1;
     s->length = s->count < depth ? s->count : depth;
     s->cut = s->count > s->length ? MTS_STACK_CUT : s->end;
     if (s->cut == MTS_STACK_CUT) {
@@ -505,14 +529,6 @@ static void walk_complex(struct mts_thread_stack *s,
     remember(s, 0, 0, m, end);
 }
 
-/* Clears the slots of F, from which no step was made: they are of an earlier
-   walk, perhaps of a thread whose stack is gone. */
-static inline void forget_step(struct mts_frame *f) {
-    f->ra_slot = 0;
-    f->bp_slot = MTS_SLOT_UNSURE;
-    f->uses_bp = false;
-}
-
 /* Walks from FROM; returns how many frames were not remembered. */
 static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
                                       struct mts_stack_state from,
@@ -529,8 +545,10 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
         if (old > s->frame && is_at_state(&old[-1], state)) {
             uint32_t kept = (uint32_t)(old - s->frame);
             used = count_unchanged(s, kept - 1, goal - m);
-            if (used == goal - m || (used == kept && s->end != MTS_STACK_CUT))
+            if (used == goal - m || used > kept) {
+                used = used < kept ? used : kept;
                 break;
+            }
             /* Further out something differs or is not remembered: walk some
                frames more than this walk needs. */
             if (used == kept)
@@ -541,7 +559,7 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
                 f->state.bp = bp;
                 state = f->state;
                 /* The step from the last of these frames was not compared, or
-                   differs; from the outermost frame there may be none. */
+                   differs. */
                 if (used > 1 && f->bp_slot != 0)
                     bp = *(const uintptr_t *)f->bp_slot;
             }
@@ -626,9 +644,10 @@ static void keep_memo(struct mts_thread_stack *s, struct mts_stack_state from) {
     memo->stamp = 0;
     memo->words = 0;
     memo->from = from;
-    for (uint32_t n = 1; n < s->sure; n++, f--)
+    for (uint32_t n = 0; n < s->length; n++, f--)
         if (f->bp_slot == MTS_SLOT_UNSURE ||
-            !add_word(memo, f->ra_slot, *(const uintptr_t *)f->ra_slot) ||
+            (f->ra_slot != 0 &&
+             !add_word(memo, f->ra_slot, *(const uintptr_t *)f->ra_slot)) ||
             (f->bp_check != 0 && !add_word(memo, f->bp_check, f[-1].state.bp)))
             return;
     for (uint16_t n = memo->words; n % 4 != 0; n++) {
@@ -675,7 +694,7 @@ static uint64_t walk(struct mts_thread_stack *s, struct mts_stack_state from,
     uint32_t n = s->count;
     /* If the stack is that of the last walk, its key is known. */
     if ((n == 0 || !is_at_state(&s->frame[n - 1], from) ||
-         count_unchanged(s, n - 1, depth + 1) != s->sure) &&
+         count_unchanged(s, n - 1, depth + 1) != s->length + 1) &&
         walk_out(s, from, depth, stamp) >= MEMO_FRESH)
         keep_memo(s, from);
     if (TCM_UNLIKELY(mts_stack_is_checked))

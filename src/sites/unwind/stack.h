@@ -51,7 +51,8 @@ struct mts_stack_state {
  */
 struct mts_frame {
     struct mts_stack_state state;
-    uintptr_t ra_slot;  /* address of the return address */
+    uintptr_t ra_slot;  /* address of the return address; 0: the walk ends
+                           here, by the code and registers alone */
     uintptr_t bp_slot;  /* address of the saved BP; 0: BP is unchanged; or
                            MTS_SLOT_UNSURE */
     uintptr_t bp_check; /* bp_slot if BP is live in the caller, else 0 */
@@ -107,7 +108,6 @@ enum mts_stack_end {
 struct mts_thread_stack {
     uint32_t count;  /* remembered frames */
     uint32_t length; /* frames of the last walk: the last LENGTH ones */
-    uint32_t sure;   /* LENGTH, or LENGTH + 1 if there are more frames */
     uint8_t end;     /* outside of FRAME[0]; enum mts_stack_end */
     uint8_t cut;     /* outside of the last walk; enum mts_stack_end */
     uint8_t busy;    /* a walk is in progress; a signal handler that finds
@@ -119,6 +119,7 @@ struct mts_thread_stack {
     uint64_t stamp;           /* mts_stamp of the frames */
     uint32_t owner;           /* changes when another thread gets the table */
     uint64_t outer;           /* hash of what lies outside of FRAME[0] */
+    uintptr_t last_word;      /* at RA_SLOT of FRAME[0]: the walk ended by it */
     struct mts_stack_tag tag; /* of the last walk */
     /* The own stack is readable from LOW on: a word may start in the first
        BYTES. Nothing below NONE_BELOW is part of it. */

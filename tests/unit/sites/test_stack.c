@@ -8,6 +8,7 @@
 #include "sites/site_settings.h"
 #include "sites/unwind/stack.h"
 
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,10 @@ static const bool libc_has_frames = false;
 #endif
 
 static unsigned found, wrong;
+static uint64_t key_here;
 
 /* Walks from the caller, which is found by the frame information of this
-   function; false: it could not. */
+   function, and sets KEY_HERE; false: it could not. */
 static NOINLINE bool walk_here(void) {
     uint64_t reg[MTS_REGS] = {0};
     struct mts_cfi c;
@@ -64,6 +66,7 @@ static NOINLINE bool walk_here(void) {
         .bp = bp->kind == MTS_CFI_AT_CFA
                   ? *(const uintptr_t *)(cfa + (uint64_t)bp->offset)
                   : reg[MTS_REG_BP]};
+    key_here = mts_stack_key(&walker, from, MOST, 1).key;
     bool good = mts_stack_walk(&walker, from, MOST, 1);
     KEEP;
     return good;
@@ -211,6 +214,96 @@ static void test_signals(void) {
     is_right("of a function without a frame", 3);
 }
 
+/* --- Ends ----------------------------------------------------------------- */
+
+/* enter(TOP, RA) calls at_an_end on the stack below TOP, from a caller that
+   would go on at RA. Nothing calls host: at_an_end may have been called by it,
+   as by the words that lie there. */
+void enter(uintptr_t *top, uintptr_t ra);
+void at_an_end(void);
+extern const char host_returns[];
+#if defined(__aarch64__)
+__asm__(".text\n"
+        ".type enter, %function\n"
+        "enter:\n"
+        "mov sp, x0\n"
+        "mov x30, x1\n"
+        "b at_an_end\n"
+        ".size enter, .-enter\n"
+        ".type host, %function\n"
+        "host:\n"
+        ".cfi_startproc\n"
+        "stp x29, x30, [sp, -16]!\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset 29, -16\n"
+        ".cfi_offset 30, -8\n"
+        "bl at_an_end\n"
+        "host_returns:\n"
+        "ldp x29, x30, [sp], 16\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size host, .-host\n");
+#elif defined(__x86_64__)
+__asm__(".text\n"
+        ".type enter, @function\n"
+        "enter:\n"
+        "mov %rdi, %rsp\n"
+        "push %rsi\n"
+        "jmp at_an_end\n"
+        ".size enter, .-enter\n"
+        ".type host, @function\n"
+        "host:\n"
+        ".cfi_startproc\n"
+        "sub $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "call at_an_end\n"
+        "host_returns:\n"
+        "add $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size host, .-host\n");
+#else
+const char host_returns[1];
+void enter(uintptr_t *top, uintptr_t ra) {
+    (void)top, (void)ra;
+}
+#endif
+
+static jmp_buf back;
+static struct {
+    uint64_t key[2];
+    unsigned bad;
+    bool leads;
+} ends;
+
+NOINLINE void at_an_end(void) {
+    bool good = walk_here() && key_here != 0 &&
+                walker.length == (ends.leads ? 2 : 1) &&
+                (!ends.leads || walker.frame[walker.count - 2].state.at + 1 ==
+                                    (uintptr_t)host_returns);
+    if (ends.key[ends.leads] == 0)
+        ends.key[ends.leads] = key_here;
+    ends.bad += !good || key_here != ends.key[ends.leads];
+    mts_stack_done(&walker);
+    longjmp(back, 1);
+}
+
+/* Stacks of the same calls at the same place, whose last word is 0 or leads
+   on. */
+static void test_ends(void) {
+    _Alignas(16) uintptr_t area[4096];
+    uintptr_t *top = area + 4000;
+    for (volatile int i = 0; i < 8; i++) {
+        ends.leads = i & 2;
+        memset(top, 0, 16 * sizeof(*top));
+        if (setjmp(back) == 0)
+            enter(top, ends.leads ? (uintptr_t)host_returns : 0);
+    }
+    tap_ok(ends.bad == 0 && ends.key[0] != ends.key[1],
+           "a walk that ended by a word goes on where that word leads");
+}
+
 int main(void) {
     struct wide w;
     int numbers[] = {5, 3, 4, 1, 2};
@@ -235,6 +328,7 @@ int main(void) {
     else
         tap_skip(
             "signal handlers: musl's trampoline has no unwind information");
+    test_ends();
     bool checked = mts_stack_checks(&walks, &different);
     tap_ok(checked && different == 0 && walks > 50,
            "%u walks, %u differ from those that remember nothing",
