@@ -70,7 +70,7 @@ bool tool_allocator_find_file(const char *file, char path[PATH_MAX]) {
     return false;
 }
 
-bool tool_allocator_is_own_name(const char *name) {
+static bool is_own_name(const char *name) {
     return strcmp(name, TOOL_ALLOCATOR_OWN) == 0 ||
            strcmp(name, TOOL_ALLOCATOR_OWN_OLD) == 0;
 }
@@ -91,7 +91,7 @@ enum tool_allocator_found tool_allocator_find(const char *name,
         path[0] = '\0';
         return TOOL_ALLOCATOR_FOUND;
     }
-    if (tool_allocator_is_own_name(name))
+    if (is_own_name(name))
         return tool_own_library_find(TOOL_LIBRARY, path)
                    ? TOOL_ALLOCATOR_FOUND
                    : TOOL_ALLOCATOR_MISSING;

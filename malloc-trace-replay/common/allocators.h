@@ -41,9 +41,6 @@ bool tool_allocator_find_file(const char *file, char path[PATH_MAX]);
 
 /* The name of known allocator I, of other projects; NULL: there are fewer. */
 const char *tool_allocator_known(size_t i);
-/* Tells whether NAME is a name, also an old one, of this project's allocator.
-   */
-bool tool_allocator_is_own_name(const char *name);
 /* Tells whether PATH, without links, is a library of this project. */
 bool tool_allocator_is_own_library(const char *path);
 /* Writes the names of the allocators that are installed: "glibc, tcmalloc-mt,

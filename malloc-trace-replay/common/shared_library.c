@@ -2,6 +2,7 @@
 #include "common/shared_library.h"
 
 #include "base/check.h"
+#include "base/linux/allocator_signs.h"
 #include "base/linux/elf_symbols.h"
 #include "common/allocators.h"
 #include "common/files.h"
@@ -100,23 +101,28 @@ struct symbol_search {
     bool is_chosen; /* it is not known yet: code of the library chooses it */
 };
 
+/* Stores the symbols of INFO, if that is LIBRARY (NULL: any). */
+static bool symbols_of(const struct dl_phdr_info *info, const void *library,
+                       struct tcm_elf_symbols *symbols) {
+    const ElfW(Phdr) *p = info->dlpi_phdr;
+    bool is_library = library == NULL;
+    for (unsigned i = 0; i < info->dlpi_phnum && !is_library; i++)
+        is_library = p[i].p_type == PT_LOAD &&
+                     (const void *)(info->dlpi_addr + p[i].p_vaddr) == library;
+    return is_library &&
+           tcm_elf_symbols(symbols, info->dlpi_addr, p, info->dlpi_phnum);
+}
+
 /* Searches a library for S->name. Returns 1 to end the search. */
 static int search_library(struct dl_phdr_info *info, size_t size, void *ctx) {
     struct symbol_search *s = ctx;
-    const ElfW(Phdr) *p = info->dlpi_phdr;
-    bool is_searched = s->library == NULL;
     struct tcm_elf_symbols symbols;
     (void)size;
     if (s->skipped != 0) {
         s->skipped--;
         return 0;
     }
-    for (unsigned i = 0; i < info->dlpi_phnum && !is_searched; i++)
-        is_searched =
-            p[i].p_type == PT_LOAD &&
-            (const void *)(info->dlpi_addr + p[i].p_vaddr) == s->library;
-    if (!is_searched ||
-        !tcm_elf_symbols(&symbols, info->dlpi_addr, p, info->dlpi_phnum))
+    if (!symbols_of(info, s->library, &symbols))
         return 0;
     const ElfW(Sym) *symbol = tcm_elf_find(&symbols, s->name);
     if (symbol == NULL)
@@ -167,7 +173,37 @@ void tool_c_library(char *text, size_t size) {
         snprintf(text, size, "%s", TOOL_ALLOCATOR_C_LIBRARY);
 }
 
-/* --- Version -------------------------------------------------------------- */
+/* --- The allocator -------------------------------------------------------- */
+
+struct sign_search {
+    const void *library;
+    const char *name;
+};
+
+static int search_signs(struct dl_phdr_info *info, size_t size, void *ctx) {
+    struct sign_search *s = ctx;
+    struct tcm_elf_symbols symbols;
+    (void)size;
+    if (!symbols_of(info, s->library, &symbols))
+        return 0;
+    s->name = tcm_allocator_of(&symbols);
+    return 1;
+}
+
+const char *tool_allocator_of(const void *library) {
+    struct sign_search s = {.library = library};
+    if (library != NULL)
+        (void)dl_iterate_phdr(search_signs, &s);
+    return s.name;
+}
+
+/* Version numbers have one digit each for minor and patch up to 3.1, then two
+   for the patch, and since 3.3 and 2.3 two for both. */
+static void mimalloc_version(int v, char *text, size_t size) {
+    int patch = v < 1000 ? 10 : 100, minor = v < 10000 ? 10 : 100;
+    snprintf(text, size, "mimalloc %d.%d.%d", v / patch / minor,
+             v / patch % minor, v % patch);
+}
 
 void tool_allocator_version(const void *library, char *text, size_t size) {
     const char *(*tc_version)(int *, int *, const char **);
@@ -198,8 +234,7 @@ void tool_allocator_version(const void *library, char *text, size_t size) {
     p = tool_symbol_find(library, "mi_version");
     if (p != NULL) {
         memcpy(&mi_version, &p, sizeof(p));
-        int v = mi_version();
-        snprintf(text, size, "mimalloc %d.%d.%d", v / 100, v / 10 % 10, v % 10);
+        mimalloc_version(mi_version(), text, size);
         return;
     }
     if (tool_symbol_find(library, "confstr") != NULL)

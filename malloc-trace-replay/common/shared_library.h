@@ -56,6 +56,9 @@ const void *tool_symbol_library(const void *address);
 /* Writes the name of the C library, with its version if it tells one:
    "glibc 2.36", "musl". */
 void tool_c_library(char *text, size_t size);
+/* Returns the name of the known allocator whose functions LIBRARY has; NULL:
+   none. */
+const char *tool_allocator_of(const void *library);
 /* Writes the name and version of the allocator LIBRARY, "jemalloc 5.3.0"; empty
    if it does not tell. */
 void tool_allocator_version(const void *library, char *text, size_t size);

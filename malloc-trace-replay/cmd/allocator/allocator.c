@@ -8,12 +8,16 @@
  * the process. For that reason this is a program of its own, linked with no
  * shared library but the C library: others allocate memory before main.
  *
+ * It also says which known allocator that is, and asks it for its settings: the
+ * library knows its defaults better than a table does.
+ *
  * Why the C library's counters are read: an allocator may count anything, or
  * nothing. Growth of the C library's own heap while this process allocates
  * shows a wrapper around it, which may count or harden, and is measured as
  * such.
  */
 #include "base/check.h"
+#include "common/allocator_settings.h"
 #include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -22,7 +26,9 @@
 #include "common/shared_library.h"
 #include "common/text.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +43,7 @@ static const char *const optional[] = {"posix_memalign", "aligned_alloc",
 
 struct answer {
     char library[PATH_MAX];
+    const char *known; /* the known allocator that it is; NULL: none */
     char version[128]; /* what the allocator calls itself; "": unknown */
     const char *foreign[TCM_ARRAY_SIZE(optional)]; /* from other libraries */
     unsigned foreigns;
@@ -193,11 +200,157 @@ static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
     return true;
 }
 
+/* --- Settings ------------------------------------------------------------- */
+
+/* Room for a setting's value. */
+enum { VALUE = 48 };
+
+/* Result of asking the library: it cannot be asked, it has no such setting, or
+   the value was written. */
+enum told { TOLD_NOTHING, TOLD_NONE, TOLD_VALUE };
+
+/* Stores the name in VARIABLE=NAME: or NAME=. */
+static void key_of(const char *setting, char key[VALUE]) {
+    size_t n = strlen(setting) - 1, from = n;
+    while (from > 0 && setting[from - 1] != '=')
+        from--;
+    snprintf(key, VALUE, "%.*s", (int)(n - from), setting + from);
+}
+
+/* jemalloc's options are members of "opt", each of a type of its own. */
+static enum told ask_jemalloc(const struct counters *c,
+                              const struct tool_setting *s, char value[VALUE]) {
+    char key[VALUE], name[VALUE + 8];
+    union {
+        int64_t whole;
+        const char *text;
+        unsigned number;
+        bool on;
+    } v = {0};
+    key_of(s->setting, key);
+    snprintf(name, sizeof(name), "opt.%s", key);
+    if (c->mallctl == NULL)
+        return TOLD_NOTHING;
+    for (size_t want = 8; want != 0; want = want == 8 ? 4 : want == 4) {
+        size_t n = want;
+        int error = c->mallctl(name, (void *)&v, &n, NULL, 0);
+        if (error == ENOENT)
+            return TOLD_NONE;
+        if (error != 0 || n != want)
+            continue;
+        if (want == 1)
+            snprintf(value, VALUE, v.on ? "true" : "false");
+        else if (want == 8 && isalpha((unsigned char)s->unset[0]))
+            snprintf(value, VALUE, "%s", v.text);
+        else
+            snprintf(value, VALUE, "%lld",
+                     want == 8 ? (long long)v.whole : (long long)v.number);
+        return TOLD_VALUE;
+    }
+    return TOLD_NOTHING;
+}
+
+/* mimalloc prints its options, "option 'purge_delay': 10 " or with " KiB",
+   through a function of the program. */
+static char printed[8192];
+
+static void take_printed(const char *text, void *ctx) {
+    size_t used = strlen(printed);
+    (void)ctx;
+    snprintf(printed + used, sizeof(printed) - used, "%s", text);
+}
+
+static enum told ask_mimalloc(const void *base, const struct tool_setting *s,
+                              char value[VALUE]) {
+    void (*print)(void);
+    void (*output)(void (*)(const char *, void *), void *);
+    char key[VALUE], line[VALUE + 16];
+    FIND(print, tool_symbol_find(base, "mi_options_print"));
+    FIND(output, tool_symbol_find(base, "mi_register_output"));
+    if (print == NULL || output == NULL)
+        return TOLD_NOTHING;
+    if (printed[0] == '\0') {
+        output(take_printed, NULL);
+        printed[0] = '\0'; /* what was waiting to be printed */
+        print();
+        output(NULL, NULL);
+    }
+    key_of(s->setting + strlen("MIMALLOC_"), key);
+    for (char *p = key; *p != '\0'; p++)
+        *p = (char)tolower((unsigned char)*p);
+    snprintf(line, sizeof(line), "option '%s': ", key);
+    const char *at = strstr(printed, line);
+    if (at == NULL)
+        return strstr(printed, "option '") == NULL ? TOLD_NOTHING : TOLD_NONE;
+    at += strlen(line);
+    char *end;
+    long long v = strtoll(at, &end, 10);
+    snprintf(value, VALUE, "%lld", strncmp(end, " KiB", 4) == 0 ? v << 10 : v);
+    return TOLD_VALUE;
+}
+
+/* gperftools and its relatives have properties of other names. */
+static enum told ask_gperftools(const struct counters *c, const void *base,
+                                const struct tool_setting *s,
+                                char value[VALUE]) {
+    size_t v = 0;
+    double (*rate)(void);
+    FIND(rate, tool_symbol_find(base, "MallocExtension_GetMemoryReleaseRate"));
+    const char *property = strstr(s->setting, "_CACHE_BYTES=") != NULL
+                               ? "tcmalloc.max_total_thread_cache_bytes"
+                           : strstr(s->setting, "_DECOMMIT=") != NULL
+                               ? "tcmalloc.aggressive_memory_decommit"
+                               : NULL;
+    if (strstr(s->setting, "_RELEASE_RATE=") != NULL && rate != NULL)
+        v = (size_t)rate();
+    else if (property == NULL || c->property == NULL ||
+             c->property(property, &v) == 0)
+        return TOLD_NOTHING;
+    snprintf(value, VALUE, "%zu", v);
+    return TOLD_VALUE;
+}
+
+static enum told ask(const struct answer *a, const struct counters *c,
+                     const void *base, const struct tool_setting *s,
+                     char value[VALUE]) {
+    return strcmp(a->known, "jemalloc") == 0 ? ask_jemalloc(c, s, value)
+           : strcmp(a->known, "mimalloc") == 0
+               ? ask_mimalloc(base, s, value)
+               : ask_gperftools(c, base, s, value);
+}
+
+/* Puts what the library says of its settings: each with its value, or with
+   nothing behind it where the library does not have it. */
+static void put_settings(struct tool_json *j, const struct answer *a,
+                         const void *base) {
+    struct counters c;
+    size_t count;
+    char value[VALUE], text[2 * VALUE + 32];
+    const struct tool_setting *s = tool_settings(&count);
+    counters_find(&c, base);
+    tool_json_begin_array(j, "settings");
+    for (size_t i = 0; a->good && a->known != NULL && i < count; i++) {
+        if (strcmp(s[i].allocator, a->known) != 0)
+            continue;
+        value[0] = '\0';
+        if (ask(a, &c, base, &s[i], value) == TOLD_NOTHING)
+            continue;
+        snprintf(text, sizeof(text), "%s%s", s[i].setting, value);
+        tool_json_string(j, NULL, text);
+    }
+    tool_json_end_array(j);
+}
+
 /* --- Output --------------------------------------------------------------- */
 
-static bool write_json(struct tool_json *j, const struct answer *a) {
+static bool write_json(struct tool_json *j, const struct answer *a,
+                       const void *base) {
     tool_json_begin_object(j, NULL);
     tool_json_string(j, "library", a->library);
+    if (a->known != NULL)
+        tool_json_string(j, "allocator", a->known);
+    else
+        tool_json_null(j, "allocator");
     tool_json_string(j, "version", a->version);
     tool_json_bool(j, "took_over", a->good);
     if (a->good)
@@ -218,6 +371,7 @@ static bool write_json(struct tool_json *j, const struct answer *a) {
         tool_json_u64(j, "c_library_bytes", a->c_library);
     else
         tool_json_null(j, "c_library_bytes");
+    put_settings(j, a, base);
     tool_json_end_object(j);
     return tool_json_close(j);
 }
@@ -283,8 +437,9 @@ int main(int argc, char **argv) {
         a.good = find_memory(
             &a, base, find_symbol("confstr", &info) && info.dli_fbase == base);
         tool_allocator_version(base, a.version, sizeof(a.version));
+        a.known = tool_allocator_of(base);
     }
-    bool written = json == NULL || write_json(&j, &a);
+    bool written = json == NULL || write_json(&j, &a, base);
     if (!a.good)
         tool_error("%s does not serve malloc: %s", a.library, a.why);
     if (!together)

@@ -398,16 +398,6 @@ is "each has its name" "$(get 'glibc,tcache_count=0.environment' \
     '["GLIBC_TUNABLES=glibc.malloc.tcache_count=0"]|["GLIBC_TUNABLES=glibc.malloc.tcache_count=32"]'
 compare 2 "a sweep of nobody's variable" --sweep A=1,2 p.p
 compare 2 "a sweep without values" -a $own --sweep A= p.p
-compare 2 "settings of an unknown allocator" --sweep-known nobody p.p
-check "known settings" "$malloc_trace" compare --sweep-known list
-cp "$out" list
-for setting in tcache_count tcache_max mmap_threshold trim_threshold top_pad \
-    arena_max hugetlb mxfast narenas dirty_decay_ms muzzy_decay_ms thp: \
-    lg_tcache_nslots_mul background_thread PURGE_DELAY ARENA_EAGER_COMMIT \
-    ALLOW_LARGE_OS_PAGES TCMALLOC_AGGRESSIVE_DECOMMIT; do
-    like "$setting" list "$setting"
-done
-
 # frontier: each line pasted into a shell runs a program with these settings.
 frontier() {
     sed -n 's/^  time [0-9.]*, memory [0-9.]*: //p' "$1" >lines
@@ -427,12 +417,6 @@ compare 0 "settings with blanks on the frontier" -a glibc -n 1 \
     --baseline "glibc,X=it's a b" --sweep "X=it's a b,\$HOME c" p.p
 frontier "$out"
 result "can be pasted" $?
-compare 0 "known settings of the C library, 60 runs" --sweep-known glibc \
-    --budget-runs 60 p.p
-at_least "no more than that" $((60 - $(grep -c true c))) 0
-at_least "and not far fewer" "$(grep -c true c)" 20
-frontier "$out"
-result "its frontier can be pasted" $?
 same "the verdicts follow from the figures" figures j c
 
 # --- Interruption -------------------------------------------------------------

@@ -130,9 +130,7 @@ is "compare names the allocators" \
     "$(sed -n 's/^ *"name": "\(musl\|glibc\|tcm[^"]*\)",*$/\1/p' c.json |
         sort -u | tr '\n' ' ')" "musl tcmalloc-mt "
 like "and the C library" c.json '"c_library": "musl"'
-run musl malloc-trace compare --sweep-known list
-like "settings of other allocators are known" "$out" MALLOC_CONF
-for what in "compare --sweep-known list" "compare --help" "tune --help" \
+for what in "tune --list" "compare --help" "tune --help" \
     "gate --help" "memory --help" "replay --help"; do
     # shellcheck disable=SC2086
     run musl malloc-trace $what

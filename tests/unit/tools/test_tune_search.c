@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct compare_setting table[] = {
+static const struct tool_setting table[] = {
     {"x", "A=", SETTING_SWITCH, "1", "0", 0, 0, 0, 0, 0, "", NULL},
     {"x", "B=", SETTING_WORD, "p,q,r", "s", 0, 0, 0, 0, 0, "", NULL},
     {"x", "C=", SETTING_NUMBER, "0,8,128", "32", 1, 1024, 2, 0, 0, "", NULL},
@@ -29,14 +29,16 @@ static const struct compare_setting table[] = {
 };
 enum { A, B, C, D, E };
 
+static const struct tune_library y = {.known = "y", .version = ""};
 static struct tune_space space;
 static struct prng rng;
 
 /* The space of x, version 2.1, and of y. */
 static void make_space(void) {
     tune_space_free(&space);
-    (void)tune_space_add(&space, "x", "x", 201, table, TCM_ARRAY_SIZE(table));
-    (void)tune_space_add(&space, "y", "y", 0, table, TCM_ARRAY_SIZE(table));
+    const struct tune_library x = {.known = "x", .version = "x 2.1.7"};
+    (void)tune_space_add(&space, "x", &x, table, TCM_ARRAY_SIZE(table));
+    (void)tune_space_add(&space, "y", &y, table, TCM_ARRAY_SIZE(table));
 }
 
 /* About normal, with standard deviation 1. */
@@ -214,7 +216,7 @@ static void test_worth(void) {
     tap_ok(tune_verdict_is_worth(&r, &v, 0.02), "for memory within the bound");
 }
 
-static bool is_in_range(const struct compare_setting *s,
+static bool is_in_range(const struct tool_setting *s,
                         const struct tune_dimension *d, int64_t v) {
     for (unsigned i = 0; i < d->values; i++)
         if (d->value[i] == v)
@@ -285,7 +287,7 @@ static void test_seed(void) {
 static void test_end(void) {
     struct tune_space small = {.allocator = NULL};
     struct tune_space all = space;
-    (void)tune_space_add(&small, "y", "y", 0, table, 8);
+    (void)tune_space_add(&small, "y", &y, table, 8);
     space = small;
     struct tune_search *s = search(no_cost, 1000, 1, 0.01);
     tap_ok(tune_search_count(s) == 2, "a space of two points has two");
@@ -322,9 +324,10 @@ static void test_space(void) {
 static void test_table(void) {
     size_t count;
     bool good = true;
-    const struct compare_setting *s = compare_settings(&count);
-    static const char *const name[] = {"glibc", "jemalloc", "mimalloc",
-                                       "gperftools", TCM_ALLOCATOR_NAME};
+    const struct tool_setting *s = tool_settings(&count);
+    static const char *const name[] = {"glibc",           "jemalloc",
+                                       "mimalloc",        "gperftools",
+                                       "google-tcmalloc", TCM_ALLOCATOR_NAME};
     for (size_t i = 0; i < count; i++) {
         bool is_word = s[i].kind == SETTING_SWITCH || s[i].kind == SETTING_WORD;
         bool has_range = s[i].low < s[i].high && s[i].low > 0 && s[i].step >= 2;
@@ -334,24 +337,77 @@ static void test_table(void) {
         }
     }
     tap_ok(good, "numbers of the table have ranges and steps");
-    size_t dimensions = 0;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(name); i++) {
-        struct tune_space known = {.allocator = NULL};
-        (void)tune_space_add(&known, name[i], name[i], 0, s, count);
-        dimensions += known.allocator[0].dimensions;
-        tune_space_free(&known);
+    size_t known_rows = 0, twice = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(name); k++)
+            known_rows += strcmp(s[i].allocator, name[k]) == 0;
+        for (size_t k = 0; k < i; k++)
+            twice += strcmp(s[i].allocator, s[k].allocator) == 0 &&
+                     strcmp(s[i].setting, s[k].setting) == 0 &&
+                     (s[k].below == 0 || s[i].from < s[k].below) &&
+                     (s[i].below == 0 || s[k].from < s[i].below);
     }
-    tap_ok(dimensions == count, "all rows belong to known allocators");
-    tap_ok(compare_settings_version("mimalloc", "/l/libmimalloc.so.2.0") == 200,
-           "a version from a file's name");
-#ifdef __GLIBC__
-    tap_ok(compare_settings_version("glibc", "") >= 200,
-           "the C library's version");
-#else
-    tap_skip("the C library's version: musl tells none");
-#endif
-    tap_ok(compare_settings_version("mimalloc", "/l/libmimalloc.so") == 0,
-           "a version that is not known");
+    tap_ok(known_rows == count, "all rows belong to known allocators");
+    tap_is_u64(twice, 0, "no version has two rows of a setting");
+}
+
+/* Default of SETTING and its number of values in mimalloc VERSION, which says
+   TOLD of its settings; "": it is no part of the search. */
+static const char *default_of(const char *setting, const char *version,
+                              const char *told, unsigned *values) {
+    static char text[TUNE_TEXT];
+    char copy[TUNE_TEXT];
+    char *list[] = {copy};
+    size_t count;
+    const struct tool_setting *s = tool_settings(&count);
+    const struct tune_library library = {.known = "mimalloc",
+                                         .version = version,
+                                         .told = list,
+                                         .tolds = told == NULL ? 0 : 1};
+    struct tune_space known = {.allocator = NULL};
+    snprintf(copy, sizeof(copy), "%s", told == NULL ? "" : told);
+    (void)tune_space_add(&known, "m", &library, s, count);
+    text[0] = '\0';
+    *values = 0;
+    for (unsigned d = 0; d < known.allocator[0].dimensions; d++) {
+        const struct tune_dimension *dim = &known.allocator[0].dimension[d];
+        if (strcmp(dim->setting->setting, setting) == 0) {
+            snprintf(text, sizeof(text), "%s", dim->unset);
+            *values = dim->values;
+        }
+    }
+    tune_space_free(&known);
+    return text;
+}
+
+static void test_versions(void) {
+    unsigned n;
+    tap_ok(tool_setting_version("mimalloc 3.4.3") == 304 &&
+               tool_setting_version("glibc 2.36") == 236 &&
+               tool_setting_version("jemalloc 5.3.0") == 503 &&
+               tool_setting_version("tcmalloc") == 0 &&
+               tool_setting_version("") == 0,
+           "versions are read from what a library calls itself");
+    tap_is_str(default_of("MIMALLOC_PURGE_DELAY=", "mimalloc 3.4.3", NULL, &n),
+               "1000", "mimalloc 3 purges after 1000 ms");
+    tap_is_str(default_of("MIMALLOC_PURGE_DELAY=", "mimalloc 2.1.7", NULL, &n),
+               "10", "mimalloc 2 purges after 10 ms");
+    tap_is_str(default_of("MIMALLOC_EAGER_COMMIT=", "mimalloc 3.4.3", NULL, &n),
+               "", "a deprecated setting is not searched");
+    tap_is_str(
+        default_of("MIMALLOC_PAGE_FULL_RETAIN=", "mimalloc 2.4.1", NULL, &n),
+        "", "a setting of a later version is not searched");
+    tap_is_str(default_of("MIMALLOC_PURGE_DELAY=", "mimalloc 3.4.3",
+                          "MIMALLOC_PURGE_DELAY=100", &n),
+               "100", "what the library says goes before the table's default");
+    tap_ok(n == 4, "the table's default is then worth a try");
+    tap_is_str(default_of("MIMALLOC_ALLOW_THP=", "mimalloc 3.4.3",
+                          "MIMALLOC_ALLOW_THP=0", &n),
+               "0", "so it does for words");
+    tap_ok(n == 2, "which have the other values left");
+    tap_is_str(default_of("MIMALLOC_ALLOW_THP=", "mimalloc 3.4.3",
+                          "MIMALLOC_ALLOW_THP=", &n),
+               "", "a setting that the library lacks is not searched");
 }
 
 int main(void) {
@@ -359,6 +415,7 @@ int main(void) {
     make_space();
     test_space();
     test_table();
+    test_versions();
     test_worth();
     test_always();
     test_seed();

@@ -12,7 +12,6 @@
 #include "cmd/malloc_trace/compare/compare_print.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
-#include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "cmd/malloc_trace/subcommands.h"
@@ -38,8 +37,8 @@ struct request {
     const char *baseline, *plan, *job;
     const char *save, *against;
     double tolerance;
-    const char *sweep[16], *known[16]; /* values of the lists below */
-    struct tool_opt_list sweeps, knowns;
+    const char *sweep[16]; /* values of the list below */
+    struct tool_opt_list sweeps;
     bool run_program, no_run_program, no_check, has_budget, budget_strict,
         has_margin;
     bool is_gate_command;
@@ -148,20 +147,6 @@ static size_t add_compare_options(struct request *o, struct tool_opt *opts,
          .help = "run every allocator with each value; several sweeps make all "
                  "combinations",
          .list = &o->sweeps},
-        {.name = "sweep-known",
-         .rare = true,
-         .value = "NAME",
-         .help = "run settings of a known allocator that are worth a try; "
-                 "'list' prints them",
-         .list = &o->knowns},
-        {.name = "budget-runs",
-         .rare = true,
-         .value = "N",
-         .help = "make at most N runs: the worse half of a sweep is left out "
-                 "repeatedly",
-         .count = &o->rounds.most_runs,
-         .least = 1,
-         .most = 100000000},
         {.name = "plan",
          .rare = true,
          .value = "DIR",
@@ -262,8 +247,6 @@ static bool parse_options(struct request *o, struct tool_opts *options,
         .stop_at_operand = o->files.is_command};
     o->sweeps = (struct tool_opt_list){.at = o->sweep,
                                        .room = TCM_ARRAY_SIZE(o->sweep)};
-    o->knowns = (struct tool_opt_list){.at = o->known,
-                                       .room = TCM_ARRAY_SIZE(o->known)};
     return tool_opts_parse(options, is_gate ? &gate : &compare, argc, argv);
 }
 
@@ -281,12 +264,6 @@ static bool parse_request(struct request *o, int argc, char **argv,
         return false;
     }
     *status = TOOL_USAGE;
-    for (size_t i = 0; i < o->knowns.count; i++)
-        if (strcmp(o->known[i], "list") == 0) {
-            compare_settings_print(stdout);
-            *status = TOOL_OK;
-            return false;
-        }
     const struct compare_files *f = &o->files;
     if (!compare_files_take(&o->files, &options))
         return false;
@@ -347,7 +324,7 @@ static bool parse_request(struct request *o, int argc, char **argv,
    another one is named. */
 static bool add_sweeps(struct request *o) {
     struct compare_contestants *all = &o->c.contestants;
-    if (all->count == 0 && o->knowns.count == 0) {
+    if (all->count == 0) {
         (void)tool_usage_error(
             "--sweep needs -a, the allocators whose variable "
             "it is");
@@ -355,9 +332,6 @@ static bool add_sweeps(struct request *o) {
     }
     for (size_t i = 0; i < o->sweeps.count; i++)
         if (!compare_contestants_sweep(all, o->sweep[i]))
-            return false;
-    for (size_t i = 0; i < o->knowns.count; i++)
-        if (!compare_settings_add(all, o->known[i]))
             return false;
     return o->baseline != NULL ||
            compare_contestants_find(all, TOOL_ALLOCATOR_C_LIBRARY) !=
@@ -367,7 +341,7 @@ static bool add_sweeps(struct request *o) {
 
 static bool choose_contestants(struct request *o) {
     struct compare_contestants *all = &o->c.contestants;
-    if (o->sweeps.count + o->knowns.count != 0 && !add_sweeps(o))
+    if (o->sweeps.count != 0 && !add_sweeps(o))
         return false;
     if (all->count == 0 && !compare_contestants_add_known(all))
         return false;
@@ -445,8 +419,7 @@ static int write_reports(struct request *o, int status) {
         return TOOL_FAILED;
     if (!tool_is_quiet()) {
         if (!compare_print(c, out) ||
-            (o->sweeps.count + o->knowns.count != 0 &&
-             !compare_print_frontier(c, out)) ||
+            (o->sweeps.count != 0 && !compare_print_frontier(c, out)) ||
             (c->ran_program && !compare_program_print(c, out)))
             return TOOL_FAILED;
     }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/fmt.h"
+#include "common/allocator_settings.h"
 #include "common/allocators.h"
 #include "common/collections.h"
 #include "common/files.h"
@@ -71,6 +72,33 @@ bool compare_contestant_is_own(const struct compare_contestant *c) {
     return c->library[0] != '\0' && tool_allocator_is_own_library(c->library);
 }
 
+/* Returns the allocator of the table of settings that TEXT, a name, contains.
+   "tcmalloc" is none: several allocators are called so. */
+static const char *known_in(const char *text) {
+    size_t count;
+    const struct tool_setting *s = tool_settings(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strstr(text, s[i].allocator) != NULL)
+            return s[i].allocator;
+    return NULL;
+}
+
+const char *compare_contestant_known(const struct compare_contestant *c) {
+    const char *file = tool_file_base(c->library);
+    if (c->library[0] == '\0')
+        return known_in(TOOL_ALLOCATOR_C_LIBRARY);
+    if (compare_contestant_is_own(c))
+        return TOOL_ALLOCATOR_OWN;
+    const char *known = known_in(c->name);
+    if (known == NULL)
+        known = known_in(file);
+    if (known == NULL)
+        known = c->is == NULL ? NULL : known_in(c->is);
+    return known == NULL && c->is == NULL && strstr(file, "tcmalloc") != NULL
+               ? "gperftools"
+               : known;
+}
+
 const char *compare_contestant_shown(const struct compare_contestant *c) {
     return tool_text_shown(c->name);
 }
@@ -118,6 +146,10 @@ static void contestant_free(struct compare_contestant *c) {
     free(c->library);
     free(c->why);
     free(c->failure);
+    free(c->is);
+    for (size_t i = 0; i < c->tolds; i++)
+        free(c->told[i]);
+    free(c->told);
     tool_preload_unlink(c->link);
 }
 
@@ -339,9 +371,10 @@ bool compare_contestants_add_known(struct compare_contestants *all) {
 
 /* --- Settings ------------------------------------------------------------- */
 
-bool compare_contestants_add_variant(struct compare_contestants *all,
-                                     size_t from, const char *setting,
-                                     size_t length) {
+/* Adds a contestant like number FROM, with SETTING (VARIABLE=VALUE) of LENGTH
+   bytes in its environment and in its name. */
+static bool add_variant(struct compare_contestants *all, size_t from,
+                        const char *setting, size_t length) {
     const char *shown = setting;
     char *name;
     /* a part that all names of this variable share is left out */
@@ -399,7 +432,7 @@ bool compare_contestants_sweep(struct compare_contestants *all,
                 (void)tool_usage_error("--sweep: a value is too long");
                 return false;
             }
-            if (!compare_contestants_add_variant(all, i, setting, (size_t)used))
+            if (!add_variant(all, i, setting, (size_t)used))
                 return false;
             value += n + (value[n] != '\0');
         }

@@ -18,9 +18,16 @@ struct compare_contestant {
     char *library; /* absolute; "": the C library */
     char **env;    /* NAME=VALUE */
     size_t envs;
-    char *why;  /* it takes no part, for this reason; NULL: it takes part */
-    bool wraps; /* its requests end in the C library's malloc */
-    bool rests; /* later rounds leave it out, as others are better */
+    char *why; /* it takes no part, for this reason; NULL: it takes part */
+    /* from compare_run_check_contestants: the allocator that the library is by
+       its functions (NULL: none that is known), what it calls itself, as
+       "jemalloc 5.3.0" ("": unknown), and what it says of its settings, for
+       tool_setting_told */
+    char *is;
+    char version[64];
+    char **told;
+    size_t tolds;
+    bool wraps;        /* its requests end in the C library's malloc */
     uint64_t failures; /* runs that gave no figures */
     char *failure;     /* reason of the first of them */
     /* value of LD_PRELOAD, and the link it goes through, made when needed */
@@ -59,12 +66,6 @@ bool compare_contestants_add_known(struct compare_contestants *all);
 bool compare_contestants_sweep(struct compare_contestants *all,
                                const char *text);
 
-/* Adds a contestant like number FROM, with SETTING (VARIABLE=VALUE) of LENGTH
-   bytes in its environment and in its name. */
-bool compare_contestants_add_variant(struct compare_contestants *all,
-                                     size_t from, const char *setting,
-                                     size_t length);
-
 /* For plans: adds NAME with LIBRARY and no environment. */
 bool compare_contestants_add_plain(struct compare_contestants *all,
                                    const char *name, const char *library);
@@ -92,6 +93,10 @@ bool compare_contestant_is_like(const struct compare_contestant *a,
 /* Tells whether this is a library of this project, whose thread caches can be
    switched. */
 bool compare_contestant_is_own(const struct compare_contestant *c);
+
+/* Name of C's allocator in the table of settings: by the contestant's name,
+   the file's, or the library's functions. NULL: it is not in the table. */
+const char *compare_contestant_known(const struct compare_contestant *c);
 
 /* C's name as it may go to a terminal. */
 const char *compare_contestant_shown(const struct compare_contestant *c);

@@ -48,11 +48,6 @@ void compare_page_says(struct compare_page *h, size_t contestant,
         page_putf(h->page, "<span class=\"says%s\">%s%s</span>",
                   look[v->kind].class_name, look[v->kind].mark,
                   compare_verdict_text(v, m));
-    else if (v->measured && h->c->contestants.list[contestant].rests)
-        page_putf(h->page,
-                  "<span class=\"says\">left out after %zu "
-                  "round%s</span>",
-                  v->samples, v->samples == 1 ? "" : "s");
 }
 
 static const char *name_of(const struct compare_page *h, size_t i) {

@@ -99,8 +99,7 @@ static bool run_once(struct comparison *c, size_t round, size_t trace,
    not tried there again. */
 static bool is_left_out(const struct comparison *c, size_t round, size_t trace,
                         size_t contestant) {
-    if (c->contestants.list[contestant].why != NULL ||
-        c->contestants.list[contestant].rests)
+    if (c->contestants.list[contestant].why != NULL)
         return true;
     for (size_t r = 0; r < round; r++)
         if (comparison_run(c, r, trace, contestant)->failed)
@@ -201,78 +200,6 @@ static bool make_round(struct work *w, size_t round, uint64_t *state) {
     return true;
 }
 
-/* --- Successive halving --------------------------------------------------- */
-
-/* Jamieson, Talwalkar: Non-stochastic Best Arm Identification and
-   Hyperparameter Optimization, section 2. Each stage has the same number of
-   runs, so that the contestants that stay get twice as many each time.
-   Contestants are ordered by the number of others that are better in both time
-   and memory, then by the product of the ratios; so the ends of the frontier
-   stay. */
-
-struct standing {
-    size_t contestant, above; /* contestants that are better in both */
-    double time, memory;
-};
-
-static int standing_compare(const void *a, const void *b) {
-    const struct standing *x = a, *y = b;
-    if (x->above != y->above)
-        return x->above < y->above ? -1 : 1;
-    double p = x->time * x->memory, q = y->time * y->memory;
-    return p < q ? -1 : p > q;
-}
-
-static size_t count_active(const struct comparison *c) {
-    size_t n = 0;
-    for (size_t i = 0; i < c->contestants.count; i++)
-        n += i != c->baseline && c->contestants.list[i].why == NULL &&
-             !c->contestants.list[i].rests;
-    return n;
-}
-
-/* Lets the worse half of the contestants rest. */
-static bool rest_worse_half(struct comparison *c) {
-    size_t n = 0, count = count_active(c);
-    struct standing *s = calloc(c->contestants.count, sizeof(*s));
-    if (s == NULL || !compare_verdict_prepare(c)) {
-        free(s);
-        return false;
-    }
-    for (size_t i = 0; i < c->contestants.count; i++) {
-        struct compare_verdict time, memory;
-        if (i == c->baseline || c->contestants.list[i].why != NULL ||
-            c->contestants.list[i].rests)
-            continue;
-        if (!compare_verdict_of(c, i, METRIC_TIME, &time) ||
-            !compare_verdict_of(c, i, METRIC_PEAK_RSS, &memory))
-            break;
-        s[n] =
-            (struct standing){.contestant = i,
-                              .time = time.measured ? time.ratio : 1e9,
-                              .memory = memory.measured ? memory.ratio : 1e9};
-        n++;
-    }
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < n; k++)
-            s[i].above += s[k].time < s[i].time && s[k].memory < s[i].memory;
-    TCM_ASSERT(n <= count);
-    qsort(s, n, sizeof(*s), standing_compare);
-    for (size_t i = (count + 1) / 2; i < n; i++)
-        c->contestants.list[s[i].contestant].rests = true;
-    TCM_ASSERT(n != count || count_active(c) == (count + 1) / 2);
-    free(s);
-    return true;
-}
-
-/* Number of rounds until the next halving, with LEFT runs and HALVINGS left. */
-static size_t rounds_of_stage(const struct comparison *c, uint64_t left,
-                              size_t halvings) {
-    uint64_t a_round = (count_active(c) + 1) * c->traces;
-    uint64_t rounds = left / (halvings + 1) / a_round;
-    return rounds == 0 ? 1 : (size_t)rounds;
-}
-
 /* --- How many ------------------------------------------------------------- */
 
 /* Half of the widest interval of time or peak memory, as a ratio; 0: none is
@@ -329,34 +256,6 @@ static bool wants_round_after(struct work *w, size_t round) {
     return true;
 }
 
-/* Makes the rounds of --budget-runs. */
-static bool make_halving_rounds(struct work *w, uint64_t *state) {
-    struct comparison *c = w->c;
-    size_t halvings = 0;
-    for (size_t n = count_active(c); n > 2; n = (n + 1) / 2)
-        halvings++;
-    w->expected = w->r->most_runs;
-    if (!make_round(w, 0, state))
-        return false;
-    for (;;) {
-        uint64_t left =
-            w->made < w->r->most_runs ? w->r->most_runs - w->made : 0;
-        if (left < (count_active(c) + 1) * c->traces)
-            return true;
-        size_t stage = rounds_of_stage(c, left, halvings);
-        if (!comparison_make_room(c, c->made + stage))
-            return false;
-        for (size_t i = 0; i < stage; i++) {
-            if (!make_round(w, c->made + 1, state))
-                return false;
-            c->made++;
-        }
-        if (halvings != 0 && !rest_worse_half(c))
-            return false;
-        halvings -= halvings != 0;
-    }
-}
-
 /* For assertions: in each complete round every contestant that took part in all
    of them without a failure has one run of each trace. */
 static bool rounds_are_balanced(const struct comparison *c) {
@@ -366,9 +265,8 @@ static bool rounds_are_balanced(const struct comparison *c) {
             size_t runs = 0;
             for (size_t t = 0; t < c->traces; t++)
                 runs += comparison_run(c, r, t, i)->there;
-            if (entry->why == NULL
-                    ? entry->failures == 0 && !entry->rests && runs != c->traces
-                    : runs != 0)
+            if (entry->why == NULL ? entry->failures == 0 && runs != c->traces
+                                   : runs != 0)
                 return false;
         }
     return true;
@@ -384,16 +282,15 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
                      .expected = (r->wanted + 1) * n,
                      .order = calloc(n, sizeof(size_t))};
     uint64_t state = c->seed;
-    if (w.order == NULL ||
-        !comparison_make_room(c, r->most_runs != 0 ? 1 : r->wanted)) {
+    if (w.order == NULL || !comparison_make_room(c, r->wanted)) {
         free(w.order);
         return false;
     }
     compare_machine_read(&c->machine);
     compare_machine_before(&c->machine, &c->disturbances);
     compare_machine_load(&from);
-    bool good = r->most_runs == 0 || make_halving_rounds(&w, &state);
-    for (size_t round = 0; good && r->most_runs == 0; round++) {
+    bool good = true;
+    for (size_t round = 0; good; round++) {
         good = make_round(&w, round, &state);
         if (!good)
             break;

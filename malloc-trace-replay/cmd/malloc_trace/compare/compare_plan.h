@@ -22,7 +22,6 @@ struct compare_rounds {
     uint64_t wanted;
     double until; /* half of the widest interval of time and peak memory, as a
                      ratio; 0: not asked for */
-    uint64_t most_runs; /* limit for successive halving; 0: no halving */
     const struct compare_command *program; /* to run, too; NULL: none */
     bool program_always; /* in each round, however long that takes */
 };

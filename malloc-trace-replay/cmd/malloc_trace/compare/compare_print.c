@@ -5,8 +5,8 @@
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_recommend.h"
-#include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
+#include "common/allocator_settings.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -317,9 +317,6 @@ static void print_metric(const struct comparison *c,
             compare_ratio_text(high, v->high);
             fprintf(out, " %6s to %-6s  %s", low, high,
                     compare_verdict_text(v, m));
-        } else if (c->contestants.list[i].rests) {
-            fprintf(out, "left out after %zu round%s", v->samples,
-                    v->samples == 1 ? "" : "s");
         }
         fputc('\n', out);
     }
@@ -567,9 +564,8 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
         compare_contestant_put_environment(entry, out);
         fputc('\n', out);
         for (size_t e = 0; e < entry->envs; e++)
-            if (compare_settings_meaning(entry->env[e]) != NULL)
-                fprintf(out, "      %s\n",
-                        compare_settings_meaning(entry->env[e]));
+            if (tool_setting_meaning(entry->env[e]) != NULL)
+                fprintf(out, "      %s\n", tool_setting_meaning(entry->env[e]));
     }
     compare_sheet_free(&s);
     free(on);

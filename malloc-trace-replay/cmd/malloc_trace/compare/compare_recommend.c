@@ -80,8 +80,7 @@ static bool is_worth_it(const struct compare_prospect *p) {
 /* Tells whether a contestant can be recommended at all. */
 static bool is_candidate(const struct comparison *c, size_t i) {
     const struct compare_contestant *entry = &c->contestants.list[i];
-    return i != c->baseline && entry->why == NULL && entry->failures == 0 &&
-           !entry->rests;
+    return i != c->baseline && entry->why == NULL && entry->failures == 0;
 }
 
 /* --- Words ---------------------------------------------------------------- */

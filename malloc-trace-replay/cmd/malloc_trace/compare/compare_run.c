@@ -589,17 +589,36 @@ static bool is_same_file(const char *a, const char *b) {
            x.st_ino == y.st_ino;
 }
 
-/* Reads the answer of `malloc-trace allocator`: malloc was taken over or not,
-   by a wrapper around the C library's or not; the library; and why malloc was
-   not taken over. false: TEXT is no answer. */
-static bool read_answer(const char *text, size_t n, bool *took_over,
-                        bool *wraps, char library[PATH_MAX], char why[256]) {
+/* Takes what the library of C says of itself. */
+static void take_allocator(struct compare_contestant *c,
+                           const struct tool_json_value *root) {
+    const char *is = compare_json_text(root, "allocator");
+    const struct tool_json_value *list = tool_json_member(root, "settings");
+    c->is = is[0] == '\0' ? NULL : strdup(is);
+    copy_text(c->version, sizeof(c->version),
+              compare_json_text(root, "version"));
+    c->told = calloc(tool_json_count(list) + 1, sizeof(*c->told));
+    for (const struct tool_json_value *v = tool_json_first(list);
+         c->told != NULL && v != NULL; v = tool_json_next(v)) {
+        const char *text = tool_json_text(v);
+        if (text != NULL && (c->told[c->tolds] = strdup(text)) != NULL)
+            c->tolds++;
+    }
+}
+
+/* Reads the answer of `malloc-trace allocator` about C: malloc was taken over
+   or not; the library; and why malloc was not taken over. false: TEXT is no
+   answer. */
+static bool read_answer(const char *text, size_t n,
+                        struct compare_contestant *c, bool *took_over,
+                        char library[PATH_MAX], char why[256]) {
     char problem[200];
     const struct tool_json_value *root = tool_json_read(text, n, problem);
     if (root == NULL)
         return false;
     *took_over = tool_json_is_true(tool_json_member(root, "took_over"));
-    *wraps = tool_json_is_true(tool_json_member(root, "wraps_c_library"));
+    c->wraps = tool_json_is_true(tool_json_member(root, "wraps_c_library"));
+    take_allocator(c, root);
     copy_text(library, PATH_MAX, compare_json_text(root, "library"));
     copy_text(why, 256, compare_json_text(root, "why"));
     tool_json_read_free(root);
@@ -629,7 +648,7 @@ static bool check_taken_over(struct compare_contestant *c) {
         compare_contestant_run(c, false, &what, compare_run_limit_ns(0), &end);
     char *text = made ? tool_child_text(answer, OUTPUT_MAX, &n) : NULL;
     if (text != NULL && !tool_stop_requested()) {
-        if (!read_answer(text, n, &took_over, &c->wraps, library, why)) {
+        if (!read_answer(text, n, c, &took_over, library, why)) {
             explain_failure(&end, messages, why, sizeof(why));
             compare_contestant_exclude(c, "%s", why);
         } else if (c->library[0] != '\0' && !is_same_file(library, c->library))

@@ -467,7 +467,6 @@ void compare_verdict_frontier(const struct comparison *c, bool *on) {
         on[i] = ratio != NULL && compare_verdict_of(c, i, METRIC_TIME, &time) &&
                 compare_verdict_of(c, i, METRIC_PEAK_RSS, &memory) &&
                 time.measured && memory.measured;
-        on[i] = on[i] && !c->contestants.list[i].rests;
         if (on[i]) {
             ratio[2 * i] = time.ratio;
             ratio[2 * i + 1] = memory.ratio;

@@ -41,7 +41,7 @@ struct tune_request {
     struct tool_opt_list holds;
     uint64_t budget;
     double minutes, margin;
-    bool has_goal, has_loss, run_program, no_check;
+    bool has_goal, has_loss, run_program, no_check, list;
     struct tool_temp_folder folder, held_folder;
     struct compare_recorded recorded;
     char *command;
@@ -106,6 +106,11 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
          .value = "FILE",
          .help = "keep all runs in FILE, and go on from those that it has",
          .text = &o->runs.file},
+        {.name = "list",
+         .rare = true,
+         .help = "print the settings that are known for each allocator, its "
+                 "default, and values worth a try; search nothing",
+         .flag = &o->list},
         {.name = "price-gb-month",
          .rare = true,
          .value = "PRICE",
@@ -177,7 +182,8 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
     add_options(o, opts);
     const struct tool_command command = {
         .usage = "malloc-trace tune [OPTION]... FILE...\n"
-                 "malloc-trace tune [OPTION]... -- COMMAND [ARGUMENT]...",
+                 "malloc-trace tune [OPTION]... -- COMMAND [ARGUMENT]...\n"
+                 "malloc-trace tune --list [-a NAME[=LIBRARY]]...",
         .about =
             "Find the allocator and the settings that serve these traces best: "
             "replays them under many, searches near the best, judges the "
@@ -195,6 +201,8 @@ static bool parse_request(struct tune_request *o, int argc, char **argv,
     }
     *status = TOOL_USAGE;
     o->files.other = o->runs.file;
+    if (o->list && options.operand_count == 0)
+        return true;
     return compare_files_take(&o->files, &options) && is_usable(o);
 }
 
@@ -213,28 +221,21 @@ static bool choose_allocators(struct tune_request *o) {
     return true;
 }
 
-/* Name in the table of settings of the allocator of C. */
-static const char *known_name(const struct compare_contestant *c) {
-    if (c->library[0] == '\0')
-        return TOOL_ALLOCATOR_C_LIBRARY;
-    if (compare_contestant_is_own(c))
-        return TCM_ALLOCATOR_NAME;
-    const char *file = tool_file_base(c->library);
-    return strstr(file, "jemalloc") != NULL   ? "jemalloc"
-           : strstr(file, "mimalloc") != NULL ? "mimalloc"
-           : strstr(file, "tcmalloc") != NULL ? "gperftools"
-                                              : "";
-}
-
 static bool add_allocator(struct tune_runs *r, size_t contestant) {
     const struct compare_contestant *c = &r->base.contestants.list[contestant];
-    size_t count;
-    const struct compare_setting *table = compare_settings(&count);
-    const char *known = known_name(c);
-    r->contestant[r->space.allocators] = contestant;
-    return tune_space_add(&r->space, c->name, known,
-                          compare_settings_version(known, c->library), table,
-                          count);
+    size_t count, at = r->space.allocators;
+    const struct tool_setting *table = tool_settings(&count);
+    const struct tune_library library = {.known = compare_contestant_known(c),
+                                         .version = c->version,
+                                         .told = c->told,
+                                         .tolds = c->tolds};
+    r->contestant[at] = contestant;
+    if (!tune_space_add(&r->space, c->name, &library, table, count))
+        return false;
+    if (r->space.allocator[at].dimensions == 0)
+        tool_warn("no settings known for %s: it is tried as it is",
+                  compare_contestant_shown(c));
+    return true;
 }
 
 /* Makes the space of the allocators that take part, the default first. */
@@ -269,6 +270,25 @@ static bool check_allocators(struct tune_request *o) {
         return o->no_check || compare_run_check_blocks(c, 1);
     tool_error("the default %s takes no part: %s", base->name, base->why);
     return false;
+}
+
+/* --list: prints the settings of the space. Returns an exit status. */
+static int list_settings(struct tune_request *o) {
+    struct tune_runs *r = &o->runs;
+    if (!compare_run_check_contestants(&r->base) || !make_space(o))
+        return TOOL_FAILED;
+    for (size_t i = 0; i < r->space.allocators; i++) {
+        const struct compare_contestant *c =
+            &r->base.contestants.list[r->contestant[i]];
+        if (r->space.allocator[i].dimensions == 0)
+            continue;
+        fputs(compare_contestant_shown(c), stdout);
+        if (c->version[0] != '\0')
+            printf(" (%s)", tool_text_shown(c->version));
+        printf(" %s\n", tool_text_shown(c->library));
+        tune_space_print(&r->space.allocator[i], stdout);
+    }
+    return TOOL_OK;
 }
 
 /* --- Traces --------------------------------------------------------------- */
@@ -508,10 +528,16 @@ int cmd_tune(int argc, char **argv) {
         return status;
     if (!choose_allocators(&o))
         return TOOL_USAGE;
+    tool_stop_catch();
+    if (o.list) {
+        status = list_settings(&o);
+        tune_runs_free(&o.runs);
+        free(o.command);
+        return status;
+    }
     if (o.run_program && !compare_program_can_repeat())
         return tool_usage_error("--run-program: standard input cannot be read "
                                 "again; redirect it from a file");
-    tool_stop_catch();
     status = tune(&o);
     tool_temp_folder_remove(&o.folder);
     tool_temp_folder_remove(&o.held_folder);

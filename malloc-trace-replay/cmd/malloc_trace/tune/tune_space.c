@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_word(const struct compare_setting *s) {
+static bool is_word(const struct tool_setting *s) {
     return s->kind == SETTING_SWITCH || s->kind == SETTING_WORD;
 }
 
@@ -19,24 +19,45 @@ static int compare_values(const void *a, const void *b) {
     return *x < *y ? -1 : *x > *y;
 }
 
-static void make_dimension(struct tune_dimension *d,
-                           const struct compare_setting *s) {
-    d->setting = s;
-    d->values = 0;
-    for (const char *at = s->values; *at != '\0';) {
-        TCM_ASSERT(d->values < TUNE_MOST_VALUES);
-        d->value[d->values] = is_word(s) ? d->values : strtoll(at, NULL, 10);
-        d->values++;
+/* Writes value I of the list of S: one of its values, or the table's default
+   behind them. false: there are fewer. */
+static bool listed_value(const struct tool_setting *s, unsigned i,
+                         char text[TUNE_TEXT]) {
+    const char *at = s->values;
+    for (; i != 0 && *at != '\0'; i--) {
         at += strcspn(at, ",");
         at += *at != '\0';
     }
-    TCM_ASSERT(d->values != 0);
+    if (*at == '\0')
+        at = i == 0 ? s->unset : "";
+    snprintf(text, TUNE_TEXT, "%.*s", (int)strcspn(at, ","), at);
+    return text[0] != '\0';
+}
+
+static void make_dimension(struct tune_dimension *d,
+                           const struct tool_setting *s, const char *unset) {
+    char text[TUNE_TEXT];
+    *d = (struct tune_dimension){.setting = s, .unset = unset};
+    for (unsigned i = 0; listed_value(s, i, text); i++) {
+        if (strcmp(text, unset) == 0)
+            continue;
+        TCM_ASSERT(d->values < TUNE_MOST_VALUES);
+        d->value[d->values++] = is_word(s) ? i : strtoll(text, NULL, 10);
+    }
     qsort(d->value, d->values, sizeof(d->value[0]), compare_values);
 }
 
+static bool has_setting(const struct tune_allocator *a,
+                        const struct tool_setting *s) {
+    for (unsigned d = 0; d < a->dimensions; d++)
+        if (strcmp(a->dimension[d].setting->setting, s->setting) == 0)
+            return true;
+    return false;
+}
+
 bool tune_space_add(struct tune_space *space, const char *name,
-                    const char *known_as, unsigned version,
-                    const struct compare_setting *table, size_t count) {
+                    const struct tune_library *library,
+                    const struct tool_setting *table, size_t count) {
     if (!tool_array_reserve(&space->allocator, &space->room,
                             space->allocators + 1, sizeof(*space->allocator))) {
         tool_error("out of memory");
@@ -45,12 +66,20 @@ bool tune_space_add(struct tune_space *space, const char *name,
     struct tune_allocator *a = &space->allocator[space->allocators++];
     memset(a, 0, sizeof(*a));
     a->name = name;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(table[i].allocator, known_as) == 0 &&
-            compare_setting_is_in(&table[i], version)) {
-            TCM_ASSERT(a->dimensions < TUNE_MOST_DIMENSIONS);
-            make_dimension(&a->dimension[a->dimensions++], &table[i]);
-        }
+    unsigned version = tool_setting_version(library->version);
+    /* rows of the library's version, then those that it says it has */
+    for (size_t i = 0; library->known != NULL && i < 2 * count; i++) {
+        const struct tool_setting *s = &table[i % count];
+        const char *told = tool_setting_told(s, library->told, library->tolds);
+        bool is_in = i < count ? tool_setting_is_in(s, version) : told != NULL;
+        if (strcmp(s->allocator, library->known) != 0 || !is_in ||
+            (told != NULL && told[0] == '\0') || has_setting(a, s))
+            continue;
+        TCM_ASSERT(a->dimensions < TUNE_MOST_DIMENSIONS);
+        make_dimension(&a->dimension[a->dimensions], s,
+                       told != NULL ? told : s->unset);
+        a->dimensions += a->dimension[a->dimensions].values != 0;
+    }
     return true;
 }
 
@@ -65,6 +94,21 @@ static const struct tune_dimension *dimension_of(const struct tune_space *space,
     TCM_ASSERT(p->allocator < space->allocators &&
                d < space->allocator[p->allocator].dimensions);
     return &space->allocator[p->allocator].dimension[d];
+}
+
+void tune_space_print(const struct tune_allocator *a, FILE *out) {
+    char text[TUNE_TEXT];
+    for (unsigned d = 0; d < a->dimensions; d++) {
+        const struct tune_dimension *dim = &a->dimension[d];
+        const struct tool_setting *s = dim->setting;
+        fprintf(out, "  %-44s %-10s", s->setting,
+                dim->unset[0] == '\0' ? "-" : dim->unset);
+        for (unsigned i = 0; listed_value(s, i, text); i++)
+            if (strcmp(text, dim->unset) != 0)
+                fprintf(out, " %s", text);
+        fprintf(out, "\n      %s%s\n", s->kind == SETTING_TIME ? "ms: " : "",
+                s->meaning);
+    }
 }
 
 /* --- Neighbours ----------------------------------------------------------- */
@@ -88,7 +132,7 @@ static void add_neighbour(struct neighbours *n, int64_t value) {
 }
 
 /* Adds HERE times and by FACTOR, if that is in the range. */
-static void add_steps(struct neighbours *n, const struct compare_setting *s,
+static void add_steps(struct neighbours *n, const struct tool_setting *s,
                       int64_t factor) {
     if (n->here < s->low || n->here > s->high)
         return;
@@ -102,12 +146,12 @@ unsigned tune_space_neighbours(const struct tune_space *space,
                                const struct tune_point *p, unsigned d,
                                int64_t out[TUNE_MOST_NEIGHBOURS]) {
     const struct tune_dimension *dimension = dimension_of(space, p, d);
-    const struct compare_setting *s = dimension->setting;
+    const struct tool_setting *s = dimension->setting;
     struct neighbours n = {.out = out, .here = INT64_MIN};
     bool knows = tune_point_has(p, d);
-    if (!is_word(s) && s->unset[0] != '\0') {
+    if (!is_word(s) && dimension->unset[0] != '\0') {
         n.has_default = true;
-        n.unset = strtoll(s->unset, NULL, 10);
+        n.unset = strtoll(dimension->unset, NULL, 10);
     }
     if (knows)
         n.here = p->value[d];
@@ -150,18 +194,13 @@ void tune_point_unset(struct tune_point *p, unsigned d) {
 const char *tune_point_value(const struct tune_space *space,
                              const struct tune_point *p, unsigned d,
                              char text[TUNE_TEXT]) {
-    const struct compare_setting *s = dimension_of(space, p, d)->setting;
+    const struct tool_setting *s = dimension_of(space, p, d)->setting;
     TCM_ASSERT(tune_point_has(p, d));
     if (!is_word(s)) {
         snprintf(text, TUNE_TEXT, "%lld", (long long)p->value[d]);
         return text;
     }
-    const char *at = s->values;
-    for (int64_t i = 0; i < p->value[d]; i++) {
-        at += strcspn(at, ",");
-        at += *at != '\0';
-    }
-    snprintf(text, TUNE_TEXT, "%.*s", (int)strcspn(at, ","), at);
+    (void)listed_value(s, (unsigned)p->value[d], text);
     return text;
 }
 

@@ -10,7 +10,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_TUNE_TUNE_SPACE_H
 #define TOOL_CMD_MALLOC_TRACE_TUNE_TUNE_SPACE_H
 
-#include "cmd/malloc_trace/compare/compare_settings.h"
+#include "common/allocator_settings.h"
 
 enum {
     TUNE_MOST_DIMENSIONS = 24, /* settings of an allocator */
@@ -21,9 +21,11 @@ enum {
 };
 
 /* A setting, and its values worth a try in ascending order: numbers, or of
-   words and switches places in the list of the table. */
+   words and switches places in the list of the table, behind which the table's
+   default stands: a library may have another one. */
 struct tune_dimension {
-    const struct compare_setting *setting;
+    const struct tool_setting *setting;
+    const char *unset; /* the library's default; "": not known, or it changes */
     int64_t value[TUNE_MOST_VALUES];
     unsigned values;
 };
@@ -45,13 +47,25 @@ struct tune_point {
     int64_t value[TUNE_MOST_DIMENSIONS];
 };
 
-/* Adds the allocator NAME with those rows of TABLE, COUNT of them, that belong
-   to KNOWN_AS and that VERSION has. false: out of memory, a message was
-   printed. */
+/* A library whose settings are wanted: its name in the table (NULL: none), what
+   it calls itself, with its version, and what it says of its settings, which
+   outlives the space. */
+struct tune_library {
+    const char *known;
+    const char *version;
+    char *const *told;
+    size_t tolds;
+};
+
+/* Adds the allocator NAME with those rows of TABLE, COUNT of them, that LIBRARY
+   has. false: out of memory, a message was printed. */
 bool tune_space_add(struct tune_space *space, const char *name,
-                    const char *known_as, unsigned version,
-                    const struct compare_setting *table, size_t count);
+                    const struct tune_library *library,
+                    const struct tool_setting *table, size_t count);
 void tune_space_free(struct tune_space *space);
+
+/* Prints the settings of A: default, values worth a try, and meaning. */
+void tune_space_print(const struct tune_allocator *a, FILE *out);
 
 /* Puts values that lie beside P's in dimension D, and are not the default, into
    OUT: the next ones in the list, and one step up and down. */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Known settings of known allocators: the values that are worth a try, the
- * range and the steps of a search, and the versions that have them.
+ * Settings of known allocators that the environment makes: the values that are
+ * worth a try, the range and the steps of a search, and the versions that have
+ * them. What a library says of its own settings goes before the table.
  *
  * Threads: any; the table is constant.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_SETTINGS_H
-#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_SETTINGS_H
+#ifndef TOOL_COMMON_ALLOCATOR_SETTINGS_H
+#define TOOL_COMMON_ALLOCATOR_SETTINGS_H
 
-#include "cmd/malloc_trace/compare/compare_contestants.h"
+#include "base/compiler.h"
 
-enum compare_setting_kind {
+#include <stdio.h>
+
+enum tool_setting_kind {
     SETTING_NUMBER,
     SETTING_SIZE,   /* bytes */
     SETTING_TIME,   /* milliseconds */
@@ -18,10 +21,10 @@ enum compare_setting_kind {
     SETTING_WORD    /* one of the values */
 };
 
-struct compare_setting {
+struct tool_setting {
     const char *allocator;
     const char *setting; /* VARIABLE= and what precedes a value */
-    enum compare_setting_kind kind;
+    enum tool_setting_kind kind;
     const char *values; /* worth a try, separated by commas, without the
                            default; of switches and words all others */
     const char *unset;  /* the default; "": it changes in the course of a run */
@@ -37,23 +40,21 @@ struct compare_setting {
 };
 
 /* The table, with *COUNT rows; those of an allocator stand together. */
-const struct compare_setting *compare_settings(size_t *count);
+const struct tool_setting *tool_settings(size_t *count);
 
-/* Version of the known allocator NAME in the file LIBRARY ("": the C library),
-   as MAJOR * 100 + MINOR; 0: it is unknown. */
-unsigned compare_settings_version(const char *name, const char *library);
+/* MAJOR * 100 + MINOR of a version that ends a text, as "jemalloc 5.3.0"; 0:
+   there is none. */
+unsigned tool_setting_version(const char *text);
 /* Tells whether VERSION has the setting; one that is unknown has all. */
-bool compare_setting_is_in(const struct compare_setting *s, unsigned version);
+bool tool_setting_is_in(const struct tool_setting *s, unsigned version);
 
-/* --sweep-known NAME: adds the known allocator NAME if it is missing, and a
-   contestant for each value of the settings that its version has. false: a
-   message was printed. */
-bool compare_settings_add(struct compare_contestants *all, const char *name);
+/* Returns the value of a setting in TOLD, COUNT texts of what a library says of
+   its settings: each SETTING and the value, or nothing behind it where the
+   library has no such setting. NULL: nothing is said of S. */
+const char *tool_setting_told(const struct tool_setting *s, char *const *told,
+                              size_t count);
 
 /* Meaning of a setting, VARIABLE=VALUE; NULL: it is not known. */
-const char *compare_settings_meaning(const char *variable);
-
-/* Prints the table. */
-void compare_settings_print(FILE *out);
+const char *tool_setting_meaning(const char *variable);
 
 #endif
