@@ -92,7 +92,8 @@ if $CC -shared -fPIC -O1 -o "$work/address_log.so" "$here/allocator/address_log.
     seq 1 20000 >"$work/lines"
     real sort sort --parallel=1 -r "$work/lines"
     real sed sed -e 's/\([0-9]\)\1/<\1>/g' -e 'N;P;D' "$work/lines"
-    real diff diff -q "$work/lines" "$work/lines"
+    cp "$work/lines" "$work/copy"
+    real diff diff -y "$work/lines" "$work/copy"
     # gawk makes an array of its environment, that variable included.
     real mawk mawk \
         '{ a[$1 % 97] = a[$1 % 97] "x" $1 } END { print length(a[3]) }' \
