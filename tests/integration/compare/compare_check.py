@@ -124,6 +124,22 @@ none_type = type(None)
 GAIN = (dict, none_type)
 
 
+def felt(found, clocked):
+    """The verdict on the memory that the program feels; None: none is known."""
+    peak, mean, after = (
+        found.get(key) if found.get(key, {}).get("lo") is not None else None
+        for key in ("peak_rss_bytes", "avg_rss_bytes", "after_peak_rss_bytes"))
+    if not clocked:
+        return peak
+    chosen = mean or peak
+    most = 0.05 * peak["baseline_value"] if peak else 0
+    for v in peak, mean, after:
+        grows = (v["ratio"] - 1) * v["baseline_value"] if v else 0
+        if v and v["lo"] > 1 and grows > most:
+            most, chosen = grows, v
+    return chosen
+
+
 def recommendation(comparison):
     """The rule of doc/compare.md, from the verdicts alone."""
     said = comparison["recommendation"]
@@ -131,6 +147,7 @@ def recommendation(comparison):
         "text": str, "advice": str, "contestant": (str, none_type),
         "runner_up": (str, none_type), "reason": str, "time": GAIN,
         "malloc_time": GAIN, "memory": GAIN, "basis": str,
+        "memory_figure": (str, none_type),
     })
     expect("the words' first line", comparison["words"].split("\n")[0],
            said["text"])
@@ -141,21 +158,23 @@ def recommendation(comparison):
             return
     else:
         known, share = True, percent[0] / 100
-    gains = {}
+    clocked = all(t["clock"] == "recorded" for t in comparison["traces"])
+    gains, figure = {}, {}
     for who in comparison["contestants"]:
         if who["name"] == comparison["baseline"] or not who["ok"]:
             continue
         found = {v["metric"]: v for v in comparison["verdicts"]
                  if v["contestant"] == who["name"]}
         time = found.get("cpu_ns_per_op")
-        memory = found.get("peak_rss_bytes")
+        memory = felt(found, clocked)
         if time is None or time["lo"] is None:
             continue
         gain, safe = share * (1 - time["ratio"]), share * (1 - time["hi"])
-        if memory is not None and memory["lo"] is not None:
+        if memory is not None:
             gain += (1 - memory["ratio"]) / 5
             safe += (1 - memory["hi"]) / 5
         gains[who["name"]] = (gain, safe)
+        figure[who["name"]] = memory and memory["metric"]
     worth = {n: g for n, (g, safe) in gains.items() if safe >= 0.01}
     advice = "take" if worth else "stay" if gains else "none"
     expect("advice", said["advice"], advice)
@@ -163,6 +182,8 @@ def recommendation(comparison):
     if advice == "take":
         best = max(worth, key=worth.get)
         expect("contestant", said["contestant"], best)
+        if figure[best]:
+            expect("figure of memory", said["memory_figure"], figure[best])
         time = [v for v in comparison["verdicts"] if
                 (v["contestant"], v["metric"]) == (best, "cpu_ns_per_op")][0]
         key = "time" if known else "malloc_time"

@@ -270,6 +270,44 @@ static bool predict_peak(const struct comparison *c, size_t contestant,
 
 /* --- Predictions ---------------------------------------------------------- */
 
+/* R becomes the ratio V of a part that is SHARE of the whole. */
+static void scale_range(struct compare_range *r,
+                        const struct compare_verdict *v, double share) {
+    *r = (struct compare_range){.known = true,
+                                .ratio = 1 + share * (v->ratio - 1),
+                                .has_interval = v->has_interval,
+                                .low = 1 + share * (v->low - 1),
+                                .high = 1 + share * (v->high - 1)};
+    TCM_ASSERT(range_is_ordered(r));
+}
+
+/* Mean of the samples of the program's memory beside its heap; 0: none. */
+static double mean_beside_heap(const struct comparison *c) {
+    double sum = 0;
+    size_t n = 0;
+    if (c->traces != 1 || c->course == NULL)
+        return 0;
+    const struct compare_course *course = &c->course[c->baseline];
+    for (size_t i = 0; i < course->count; i++)
+        if (!isnan(course->moment[i].program_bytes)) {
+            sum += fmax(course->moment[i].program_bytes, 0);
+            n++;
+        }
+    return n == 0 ? 0 : sum / (double)n;
+}
+
+bool compare_effect_over_time(const struct comparison *c, size_t contestant,
+                              size_t base, enum compare_metric m,
+                              struct compare_range *r) {
+    struct compare_verdict v;
+    *r = (struct compare_range){.known = false};
+    if (!compare_verdict_between(c, contestant, base, m, &v))
+        return false;
+    if (v.measured && !v.of_none)
+        scale_range(r, &v, v.baseline / (v.baseline + mean_beside_heap(c)));
+    return true;
+}
+
 static bool predict_effect(const struct comparison *c, size_t contestant,
                            size_t base, enum compare_quantity q,
                            struct compare_effect *e) {
@@ -280,13 +318,7 @@ static bool predict_effect(const struct comparison *c, size_t contestant,
         return true;
     if (q == COMPARE_MEMORY && predict_peak(c, contestant, base, &v, e))
         return true;
-    double s = e->share;
-    e->predicted = (struct compare_range){.known = true,
-                                          .ratio = 1 + s * (v.ratio - 1),
-                                          .has_interval = v.has_interval,
-                                          .low = 1 + s * (v.low - 1),
-                                          .high = 1 + s * (v.high - 1)};
-    TCM_ASSERT(range_is_ordered(&e->predicted));
+    scale_range(&e->predicted, &v, e->share);
     return true;
 }
 

@@ -76,6 +76,13 @@ bool compare_effect_of(const struct comparison *c, size_t contestant,
                        size_t base, enum compare_quantity q,
                        struct compare_effect *e);
 
+/* Predicts the ratio of the program's memory over time, M, from that of the
+   heap in the replays and the program's mean memory beside its heap, where the
+   recorded run was sampled. false: out of memory, a message was printed. */
+bool compare_effect_over_time(const struct comparison *c, size_t contestant,
+                              size_t base, enum compare_metric m,
+                              struct compare_range *r);
+
 /* Tells whether the intervals of prediction and measurement are disjoint. */
 bool compare_effect_is_contradicted(const struct compare_effect *e);
 

@@ -48,13 +48,72 @@ static bool assume_share(const struct comparison *c, size_t contestant,
     return true;
 }
 
+/* Bytes by which the figure of V is shown to grow; 0: it is not. */
+static double growth_of(const struct compare_verdict *v) {
+    return v->measured && v->has_interval && v->low > 1
+               ? (v->ratio - 1) * v->baseline
+               : 0;
+}
+
+/* Chooses the figure of memory that the program feels. */
+static bool choose_figure(const struct comparison *c, size_t contestant,
+                          size_t base, enum compare_metric *figure) {
+    static const enum compare_metric all[] = {METRIC_PEAK_RSS, METRIC_AVG_RSS,
+                                              METRIC_AFTER};
+    struct compare_verdict v[TCM_ARRAY_SIZE(all)];
+    *figure = METRIC_PEAK_RSS;
+    if (!comparison_is_clocked(c))
+        return true;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+        if (!compare_verdict_between(c, contestant, base, all[i], &v[i]))
+            return false;
+    if (v[1].has_interval)
+        *figure = METRIC_AVG_RSS;
+    double most = COMPARE_WORTH_MEMORY * v[0].baseline;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+        if (growth_of(&v[i]) > most) {
+            most = growth_of(&v[i]);
+            *figure = all[i];
+        }
+    return true;
+}
+
+static bool find_memory(const struct comparison *c, size_t contestant,
+                        size_t base, struct compare_prospect *p) {
+    if (!choose_figure(c, contestant, base, &p->figure))
+        return false;
+    if (p->figure == METRIC_PEAK_RSS)
+        return find_range(c, contestant, base, COMPARE_MEMORY, &p->memory, p);
+    bool good =
+        compare_effect_over_time(c, contestant, base, p->figure, &p->memory);
+    p->effect[COMPARE_MEMORY] = (struct compare_effect){
+        .share = NAN, .base = NAN, .predicted = p->memory};
+    return good;
+}
+
+/* The gain of the contestant at the unfavourable ends of TIME and MEMORY. */
+static double safe_gain_of(const struct compare_prospect *p,
+                           const struct compare_range *time,
+                           const struct compare_range *memory) {
+    double scale = p->share_assumed ? COMPARE_ASSUMED_SHARE : 1;
+    return scale * (1 - time->high) +
+           (memory->has_interval
+                ? COMPARE_WORTH_TIME / COMPARE_WORTH_MEMORY * (1 - memory->high)
+                : 0);
+}
+
+static const struct compare_range *predicted_or(const struct compare_effect *e,
+                                                const struct compare_range *r) {
+    return e->predicted.has_interval ? &e->predicted : r;
+}
+
 /* Finds the prospect of CONTESTANT beside BASE. Memory without an interval, as
    on tiny traces, counts as the same. */
 static bool find_prospect(const struct comparison *c, size_t contestant,
                           size_t base, struct compare_prospect *p) {
     *p = (struct compare_prospect){.known = false};
     if (!find_range(c, contestant, base, COMPARE_CPU, &p->time, p) ||
-        !find_range(c, contestant, base, COMPARE_MEMORY, &p->memory, p))
+        !find_memory(c, contestant, base, p))
         return false;
     if (!p->time.has_interval && !assume_share(c, contestant, base, p))
         return false;
@@ -64,11 +123,12 @@ static bool find_prospect(const struct comparison *c, size_t contestant,
     double scale = p->share_assumed ? COMPARE_ASSUMED_SHARE : 1;
     double rate = COMPARE_WORTH_TIME / COMPARE_WORTH_MEMORY;
     p->gain = scale * (1 - p->time.ratio);
-    p->safe_gain = scale * (1 - p->time.high);
-    if (p->memory.has_interval) {
+    if (p->memory.has_interval)
         p->gain += rate * (1 - p->memory.ratio);
-        p->safe_gain += rate * (1 - p->memory.high);
-    }
+    p->safe_gain = safe_gain_of(p, &p->time, &p->memory);
+    p->predicted_gain =
+        safe_gain_of(p, predicted_or(&p->effect[COMPARE_CPU], &p->time),
+                     predicted_or(&p->effect[COMPARE_MEMORY], &p->memory));
     TCM_ASSERT(p->safe_gain <= p->gain);
     return true;
 }
@@ -99,37 +159,59 @@ static void append_text(char *text, size_t size, const char *fmt, ...) {
     va_end(ap);
 }
 
-static bool is_change(const struct compare_range *r) {
-    return fabs(1 - r->ratio) >= 0.0005 && (r->low > 1 || r->high < 1);
+/* Words for a range. */
+enum change { AS_MUCH, PERHAPS, ABOUT };
+
+static enum change change_of(const struct comparison *c,
+                             const struct compare_range *r) {
+    if (fabs(1 - r->ratio) < 0.0005)
+        return AS_MUCH;
+    if (r->low > 1 || r->high < 1)
+        return ABOUT;
+    return r->low >= 1 - c->margin && r->high <= 1 + c->margin ? AS_MUCH
+                                                               : PERHAPS;
 }
 
-/* Appends "about 12 % less", or "as much". */
-static void append_change(char *text, size_t size,
+/* Appends "about 12 % less", "perhaps 12 % less", which is not shown, or "as
+   much". */
+static void append_change(const struct comparison *c, char *text, size_t size,
                           const struct compare_range *r) {
     double percent = 100 * fabs(1 - r->ratio);
-    if (!is_change(r))
+    enum change change = change_of(c, r);
+    if (change == AS_MUCH)
         append_text(text, size, "as much");
     else
-        append_text(text, size, "about %.*f %% %s", percent < 9.95 ? 1 : 0,
-                    percent, r->ratio < 1 ? "less" : "more");
+        append_text(
+            text, size, "%s %.*f %% %s", change == ABOUT ? "about" : "perhaps",
+            percent < 9.95 ? 1 : 0, percent, r->ratio < 1 ? "less" : "more");
+}
+
+/* Appends ", about 3.0 % more memory at its peak". */
+static void append_memory(const struct comparison *c, char *text, size_t size,
+                          const struct compare_prospect *p) {
+    append_change(c, text, size, &p->memory);
+    append_text(text, size, " memory %s",
+                p->figure == METRIC_AVG_RSS ? "on average"
+                : p->figure == METRIC_AFTER ? "after its peak"
+                                            : "at its peak");
 }
 
 /* Appends what a contestant brings: "the program takes about 12 % less time
-   than with glibc, about 3.0 % more memory". BASE "": without "than ...". */
-static void append_prospect(char *text, size_t size,
+   than with glibc, about 3.0 % more memory at its peak". BASE "": without
+   "than ...". */
+static void append_prospect(const struct comparison *c, char *text, size_t size,
                             const struct compare_prospect *p,
                             const char *base) {
     append_text(text, size, "%s takes ",
                 p->share_assumed ? "malloc" : "the program");
-    append_change(text, size, &p->time);
+    append_change(c, text, size, &p->time);
     append_text(text, size, " time");
     if (base[0] != '\0')
         append_text(text, size, " %s with %s",
-                    is_change(&p->time) ? "than" : "as", base);
+                    change_of(c, &p->time) == AS_MUCH ? "as" : "than", base);
     if (p->memory.has_interval) {
         append_text(text, size, ", ");
-        append_change(text, size, &p->memory);
-        append_text(text, size, " memory");
+        append_memory(c, text, size, p);
     }
 }
 
@@ -138,7 +220,7 @@ static void append_runner_up(const struct comparison *c,
                              struct compare_recommendation *r,
                              const struct compare_prospect *p) {
     const char *name = name_of(c, r->runner_up);
-    if (p->time.low > 1 || p->time.high < 1) {
+    if (change_of(c, &p->time) != AS_MUCH) {
         append_text(r->text, sizeof(r->text), " %s is not told apart from it.",
                     name);
         return;
@@ -146,51 +228,60 @@ static void append_runner_up(const struct comparison *c,
     append_text(r->text, sizeof(r->text), " %s is as fast", name);
     if (p->memory.has_interval) {
         append_text(r->text, sizeof(r->text), ", with ");
-        append_change(r->text, sizeof(r->text), &p->memory);
-        append_text(r->text, sizeof(r->text), " memory");
+        append_memory(c, r->text, sizeof(r->text), p);
     }
     append_text(r->text, sizeof(r->text), ".");
 }
 
-/* Appends what the replays predict instead of what was measured, behind LEAD;
-   returns what leads another such text. */
-static const char *append_predicted(char *text, size_t size,
-                                    const struct compare_effect *e,
-                                    const char *what, const char *lead) {
-    if (!compare_effect_is_contradicted(e))
-        return lead;
-    append_text(text, size, "%s", lead);
-    append_change(text, size, &e->predicted);
-    append_text(text, size, " %s", what);
-    return ", ";
+/* Where an effect comes from, and what the other source has. */
+enum source { PREDICTED, AGREED, OTHERWISE, MEASURED };
+
+/* Ratios that differ by less than this agree. */
+#define AGREES 0.05
+
+static enum source source_of(const struct compare_effect *e) {
+    if (is_measured(e))
+        return MEASURED;
+    if (!e->measured.has_interval)
+        return PREDICTED;
+    return fabs(e->predicted.ratio - e->measured.ratio) < AGREES ? AGREED
+                                                                 : OTHERWISE;
 }
 
-/* Appends a sentence: where the figures WHAT (1: time, 2: memory, 3: both),
-   which are all measured or all predicted, come from. */
-static void append_source(struct compare_recommendation *r, unsigned what) {
-    static const char *const subject[] = {"", "The time is", "The memory is",
-                                          "Time and memory are"};
-    const struct compare_effect *effect = r->prospect.effect;
-    bool time = (what & 1) != 0, memory = (what & 2) != 0;
+/* Appends a sentence: where the COUNT effects E, all of one source, come from,
+   and what the other source has of them. */
+static void append_source(const struct comparison *c,
+                          struct compare_recommendation *r, const char *subject,
+                          const struct compare_effect *const *e,
+                          const char *const *what, size_t count) {
+    enum source source = source_of(e[0]);
     size_t size = sizeof(r->basis);
-    const char *between = r->basis[0] != '\0' ? " " : "";
-    if (!is_measured(&effect[time ? COMPARE_CPU : COMPARE_MEMORY])) {
-        bool agree = (!time || effect[COMPARE_CPU].measured.has_interval) &&
-                     (!memory || effect[COMPARE_MEMORY].measured.has_interval);
-        append_text(r->basis, size, "%s%s predicted from the replays%s.",
-                    between, subject[what],
-                    agree ? ", and runs of the program agree" : "");
-        return;
+    append_text(r->basis, size, "%s%s ", r->basis[0] != '\0' ? " " : "",
+                subject);
+    append_text(r->basis, size, "%s",
+                source == MEASURED ? (count > 1 ? "are those of runs of the "
+                                                  "program"
+                                                : "is that of runs of the "
+                                                  "program")
+                                   : (count > 1 ? "are predicted from the "
+                                                  "replays"
+                                                : "is predicted from the "
+                                                  "replays"));
+    if (source == AGREED)
+        append_text(r->basis, size, ", and runs of the program agree");
+    for (size_t i = 0; i < count && source != AGREED && source != PREDICTED;
+         i++) {
+        const struct compare_range *other =
+            source == MEASURED ? &e[i]->predicted : &e[i]->measured;
+        if (!other->has_interval)
+            continue;
+        append_text(r->basis, size, "%s",
+                    i != 0               ? ", "
+                    : source == MEASURED ? "; the replays predict "
+                                         : "; runs of the program show ");
+        append_change(c, r->basis, size, other);
+        append_text(r->basis, size, " %s", what[i]);
     }
-    append_text(r->basis, size, "%s%s %s of runs of the program", between,
-                subject[what], time && memory ? "those" : "that");
-    const char *lead = "; the replays predict ";
-    if (time)
-        lead = append_predicted(r->basis, size, &effect[COMPARE_CPU], "time",
-                                lead);
-    if (memory)
-        (void)append_predicted(r->basis, size, &effect[COMPARE_MEMORY],
-                               "memory", lead);
     append_text(r->basis, size, ".");
 }
 
@@ -205,24 +296,28 @@ static void append_error(char *text, size_t size,
                     100 * COMPARE_MISS_MEDIAN, 100 * COMPARE_MISS_MOST);
 }
 
-/* Writes where the figures of the recommended contestant come from. */
-static void set_basis(struct compare_recommendation *r) {
-    const struct compare_prospect *p = &r->prospect;
+/* Writes where the figures of P, a contestant's that is named, come from. */
+static void set_basis(const struct comparison *c,
+                      const struct compare_prospect *p,
+                      struct compare_recommendation *r) {
+    static const char *const what[] = {"time", "memory"};
+    const struct compare_effect *const e[] = {&p->effect[COMPARE_CPU],
+                                              &p->effect[COMPARE_MEMORY]};
     bool has_memory = p->memory.has_interval;
     if (p->share_assumed) {
         append_text(r->basis, sizeof(r->basis),
                     "What part of the program's time malloc takes is unknown: "
                     "the time is malloc's own, in the replays.");
-    } else if (has_memory && is_measured(&p->effect[COMPARE_CPU]) ==
-                                 is_measured(&p->effect[COMPARE_MEMORY])) {
-        append_source(r, 3);
-    } else {
-        append_source(r, 1);
-        if (has_memory)
-            append_source(r, 2);
+        return;
     }
-    if (!p->share_assumed)
-        append_error(r->basis, sizeof(r->basis), &p->effect[COMPARE_CPU]);
+    if (has_memory && source_of(e[0]) == source_of(e[1])) {
+        append_source(c, r, "Time and memory", e, what, 2);
+    } else {
+        append_source(c, r, "The time", e, what, 1);
+        if (has_memory)
+            append_source(c, r, "The memory", e + 1, what + 1, 1);
+    }
+    append_error(r->basis, sizeof(r->basis), e[0]);
 }
 
 /* --- The answer ----------------------------------------------------------- */
@@ -253,20 +348,51 @@ static bool is_a_trade(const struct compare_prospect *p) {
     return p->known && gains && p->gain < COMPARE_WORTH_TIME;
 }
 
+/* Says which contestant the replays alone would have recommended, if runs of
+   the program kept it from that. */
+static void append_refuted(const struct comparison *c,
+                           const struct compare_prospect *all,
+                           struct compare_recommendation *r) {
+    size_t most = SIZE_MAX;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (all[i].known && all[i].contradicted &&
+            all[i].predicted_gain >= COMPARE_WORTH_TIME &&
+            (most == SIZE_MAX ||
+             all[i].predicted_gain > all[most].predicted_gain))
+            most = i;
+    r->by_program = most != SIZE_MAX;
+    if (most == SIZE_MAX)
+        return;
+    const struct compare_effect *e = &all[most].effect[COMPARE_CPU];
+    const char *what = "time";
+    if (!compare_effect_is_contradicted(e)) {
+        e = &all[most].effect[COMPARE_MEMORY];
+        what = "memory";
+    }
+    append_text(r->basis, sizeof(r->basis), "%sWith %s the replays predict ",
+                r->basis[0] != '\0' ? " " : "", name_of(c, most));
+    append_change(c, r->basis, sizeof(r->basis), &e->predicted);
+    append_text(r->basis, sizeof(r->basis), " %s; runs of the program show ",
+                what);
+    append_change(c, r->basis, sizeof(r->basis), &e->measured);
+    append_text(r->basis, sizeof(r->basis), ".");
+}
+
 /* BEST has the largest gain; TRADE, or SIZE_MAX, the largest of those that lose
    more than they gain. */
 static void advise_to_stay(const struct comparison *c,
                            const struct compare_prospect *all, size_t best,
                            size_t trade, struct compare_recommendation *r) {
     const struct compare_prospect *p = &all[best];
-    bool may = p->gain >= COMPARE_WORTH_TIME, contradicted = false;
+    bool may = p->gain >= COMPARE_WORTH_TIME;
     r->advice = COMPARE_ADVICE_STAY;
     r->contestant = c->baseline;
     if (trade != SIZE_MAX && !may) {
         snprintf(r->reason, sizeof(r->reason), "with %s ", name_of(c, trade));
-        append_prospect(r->reason, sizeof(r->reason), &all[trade], "");
+        append_prospect(c, r->reason, sizeof(r->reason), &all[trade], "");
         append_text(r->reason, sizeof(r->reason),
                     ", which loses more than it gains");
+        set_basis(c, &all[trade], r);
     } else {
         snprintf(r->reason, sizeof(r->reason),
                  "nothing is shown to gain %g %% of %s time or %g %% of its "
@@ -281,15 +407,9 @@ static void advise_to_stay(const struct comparison *c,
     if (may) {
         r->runner_up = best;
         append_text(r->text, sizeof(r->text),
-                    " %s may gain that, and is not told apart from %s.",
-                    name_of(c, best), name_of(c, c->baseline));
+                    " %s may gain that, which is not shown.", name_of(c, best));
     }
-    for (size_t i = 0; i < c->contestants.count; i++)
-        contradicted = contradicted || all[i].contradicted;
-    if (contradicted)
-        append_text(r->basis, sizeof(r->basis),
-                    "Runs of the program show that; the replays predict "
-                    "otherwise.");
+    append_refuted(c, all, r);
 }
 
 static bool advise_to_take(const struct comparison *c,
@@ -299,7 +419,7 @@ static bool advise_to_take(const struct comparison *c,
     r->advice = COMPARE_ADVICE_TAKE;
     r->contestant = best;
     r->prospect = all[best];
-    append_prospect(r->reason, sizeof(r->reason), &all[best],
+    append_prospect(c, r->reason, sizeof(r->reason), &all[best],
                     name_of(c, c->baseline));
     for (size_t i = 0; i < c->contestants.count; i++) {
         if (i == best || !all[i].known || !is_worth_it(&all[i]) ||
@@ -312,7 +432,7 @@ static bool advise_to_take(const struct comparison *c,
     }
     snprintf(r->text, sizeof(r->text), "Take %s: %s.", name_of(c, best),
              r->reason);
-    set_basis(r);
+    set_basis(c, &all[best], r);
     if (r->runner_up == SIZE_MAX)
         return true;
     if (!find_prospect(c, r->runner_up, best, &runner_up))
@@ -337,7 +457,6 @@ bool compare_recommend(const struct comparison *c,
         good = find_prospect(c, i, c->baseline, p);
         if (!p->known)
             continue;
-        r->by_program = r->by_program || p->by_program;
         if (best == SIZE_MAX || p->gain > all[best].gain)
             best = i;
         if (is_worth_it(p) && (worth == SIZE_MAX || p->gain > all[worth].gain))
@@ -402,6 +521,11 @@ bool compare_recommend_json(const struct comparison *c, struct tool_json *j) {
     put_gain(j, "time", assumed ? &unknown : &r.prospect.time);
     put_gain(j, "malloc_time", assumed ? &r.prospect.time : &unknown);
     put_gain(j, "memory", &r.prospect.memory);
+    if (r.prospect.known)
+        tool_json_string(j, "memory_figure",
+                         compare_metric[r.prospect.figure].key);
+    else
+        tool_json_null(j, "memory_figure");
     tool_json_string(j, "basis", r.by_program ? "program" : "replay");
     tool_json_end_object(j);
     return true;

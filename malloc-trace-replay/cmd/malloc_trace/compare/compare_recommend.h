@@ -9,6 +9,10 @@
  * change the one with the largest gain is recommended. One that gains less than
  * that over another contestant, at the same ends, is not told apart from it.
  *
+ * Memory is the figure that the program feels: over recorded time the mean,
+ * else the peak; but where one of peak, mean and memory after the peak grows by
+ * 5 % of the baseline's peak or more, the one that grows by most bytes.
+ *
  * Effects are those that the replays predict. Where the program was run and its
  * interval is disjoint from the prediction's, or nothing is predicted, the
  * effect is that on the program. Where malloc's share of the program's time is
@@ -44,12 +48,14 @@ struct compare_prospect {
     /* ratios of the program's time and memory; of malloc's time if the share is
        assumed */
     struct compare_range time, memory;
+    enum compare_metric figure; /* of memory: peak, mean, or after the peak */
     bool share_assumed;
     struct compare_effect effect[COMPARE_QUANTITIES]; /* that these are from */
-    bool by_program;   /* a ratio is of runs of the program */
-    bool contradicted; /* these differ from what replays predict */
-    double gain;       /* of time; 5 % of memory count as 1 % of time */
-    double safe_gain;  /* at the unfavourable ends of the intervals */
+    bool by_program;       /* a ratio is of runs of the program */
+    bool contradicted;     /* these differ from what replays predict */
+    double gain;           /* of time; 5 % of memory count as 1 % of time */
+    double safe_gain;      /* at the unfavourable ends of the intervals */
+    double predicted_gain; /* safe_gain by the predictions alone */
 };
 
 struct compare_recommendation {
