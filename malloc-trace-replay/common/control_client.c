@@ -3,6 +3,7 @@
 
 #include "base/linux/os_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,6 +85,24 @@ static int try_address(const char *path, size_t n, pid_t pid) {
     return -1;
 }
 
+/* True if PID has the thread that serves the socket. */
+static bool has_server(pid_t pid) {
+    char path[64], name[32];
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    const struct dirent *task;
+    while (tasks != NULL && !found && (task = readdir(tasks)) != NULL) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%.16s/comm", (int)pid,
+                 task->d_name);
+        found = tcm_io_read_file(path, name, sizeof(name)) > 0 &&
+                strncmp(name, "malloc-trace-c\n", 15) == 0;
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return found;
+}
+
 /* Tries each address of PID in /proc/net/unix. -1: errno is EAGAIN if the queue
    of one was full. */
 static int try_addresses(pid_t pid) {
@@ -111,10 +131,17 @@ static int try_addresses(pid_t pid) {
     return fd;
 }
 
+/* Tries again while a queue is full, and while a process that was forked just
+   now makes its socket. */
 static int connect_to(pid_t pid) {
     const struct timespec pause = {.tv_nsec = TRY_NS};
     int fd = try_addresses(pid);
-    for (int i = 0; i < TRIES && fd < 0 && errno == EAGAIN; i++) {
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        int error = errno;
+        if (error != EAGAIN && !has_server(pid)) {
+            errno = error;
+            break;
+        }
         nanosleep(&pause, NULL);
         fd = try_addresses(pid);
     }
@@ -128,6 +155,30 @@ bool tool_control_exists(pid_t pid) {
     return fd >= 0;
 }
 
+/* True if PID is known to be in another network namespace. */
+static bool is_elsewhere(pid_t pid) {
+    char path[40];
+    struct stat ours, its;
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    return stat("/proc/self/ns/net", &ours) == 0 && stat(path, &its) == 0 &&
+           ours.st_ino != its.st_ino;
+}
+
+/* True if PID is known to have the recording library as a file of its own. */
+static bool has_library(pid_t pid) {
+    char path[40], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *f = fopen(path, "re");
+    while (f != NULL && !found && getline(&line, &size, f) > 0)
+        found = strstr(line, "/libtcmalloc_minimal_tracing") != NULL;
+    free(line);
+    if (f != NULL)
+        (void)fclose(f);
+    return found;
+}
+
 /* Stores in PROBLEM why PID does not listen; returns false. */
 static bool explain(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
                     int error) {
@@ -137,9 +188,18 @@ static bool explain(char problem[TOOL_CONTROL_PROBLEM_MAX], pid_t pid,
             errno == ESRCH ? "does not exist" : "belongs to another user", 0);
     if (error != ECONNREFUSED && error != ENOENT)
         return problem_is(problem, pid, "does not answer", error);
+    if (is_elsewhere(pid))
+        return problem_is(problem, pid,
+                          "is in another network namespace: put \"nsenter -t "
+                          "PID -n\" before this command",
+                          0);
     return problem_is(problem, pid,
-                      "has no control socket: it was not started with "
-                      "TCMALLOC_TRACE_CONTROL=1 under the recording library",
+                      has_library(pid)
+                          ? "has the recording library, but no control socket: "
+                            "start it with TCMALLOC_TRACE_CONTROL=1"
+                          : "has no control socket: start it with "
+                            "TCMALLOC_TRACE_CONTROL=1 under the recording "
+                            "library",
                       0);
 }
 

@@ -66,6 +66,9 @@ static struct server server;
 static uint32_t server_pid;
 static uint32_t setup_state; /* futex: 0 starting, 1 serving, 2 failed */
 static int setup_error;      /* errno of a failure */
+/* Creating a thread calls the program's calloc, whose locks another thread may
+   have held when this process was forked. */
+static bool calls_program;
 
 TCM_STATIC_ASSERT(MTF_CONTROL_REPLY_MAX > MTF_CONTROL_REQUEST_MAX,
                   "the packet holds both");
@@ -109,7 +112,7 @@ static void start(struct server *s) {
         if (state_now(rec) == MTF_CONTROL_FAILED)
             refuse(s, rec->message);
         else if (path == NULL)
-            refuse(s, "the process has no TCMALLOC_TRACE_OUTPUT: name a file");
+            refuse(s, "the process has no output of its own: name a file");
         else
             refuse(s, "a recording cannot begin now");
     }
@@ -322,6 +325,18 @@ static void *server_main(void *arg) {
     return NULL;
 }
 
+/* Creates the thread. false: errno in *ERROR. */
+static bool create_server(int *error) {
+    struct mtr_recorder *rec = mtr_recorder_get();
+    pthread_t thread;
+    *error = ENOMEM;
+    tcm_store_relaxed(&setup_state, 0u);
+    mtr_config.host->enter_private();
+    bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, error);
+    mtr_config.host->leave_private();
+    return ok;
+}
+
 void mtr_control_server_ensure(void) {
     if (!mtr_config.control)
         return;
@@ -329,17 +344,30 @@ void mtr_control_server_ensure(void) {
     uint32_t before = tcm_load_relaxed(&server_pid);
     if (before == pid || !tcm_cas_acq_rel(&server_pid, &before, pid))
         return;
-    tcm_store_relaxed(&setup_state, 0u);
-    struct mtr_recorder *rec = mtr_recorder_get();
-    pthread_t thread;
-    int error = ENOMEM;
-    mtr_config.host->enter_private();
-    bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, &error);
-    mtr_config.host->leave_private();
+    int error;
+    calls_program = mtr_own_calls_program();
+    bool ok = create_server(&error);
     while (ok && tcm_load_acquire(&setup_state) == 0)
         tcm_futex_wait(&setup_state, 0, UINT64_MAX);
     if (ok)
         error = setup_error;
     if (error != 0)
         mtr_warn("cannot answer malloc-trace ctl", NULL, error);
+}
+
+/*
+ * Nothing else could make an idle child answer later: it may never call malloc,
+ * and signals are the program's. The child does not wait for the thread, which
+ * costs it one clone; most children are short-lived. A failure, as at a limit
+ * on processes, is the program's business no more than the socket is: the child
+ * prints nothing.
+ */
+void mtr_control_server_fork_child(void) {
+    int error;
+    tcm_store_relaxed(&server_pid, 0u);
+    if (!mtr_config.control || calls_program)
+        return;
+    tcm_store_relaxed(&server_pid, tcm_os_pid());
+    if (!create_server(&error))
+        tcm_store_relaxed(&server_pid, 0u);
 }

@@ -163,7 +163,7 @@ static bool may_own(void) {
 }
 
 void mtr_process_disown(void) {
-    mtr_config.named = mtr_config.wanted = mtr_config.control = false;
+    mtr_config.named = mtr_config.wanted = false;
     mtr_config.self.pid = 0;
 }
 
@@ -321,10 +321,8 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->pattern_error = mtr_process_pattern(output, c->pattern, &c->per_process);
     if (c->per_process && !c->control)
         c->filtered = has_filter();
-    if (!c->per_process && !may_own()) {
-        c->control = false;
+    if (!c->per_process && !may_own())
         return;
-    }
     c->named = true;
     c->named_pid = tcm_os_pid();
     const char *start = tcm_env_get("TCMALLOC_TRACE_START");

@@ -169,4 +169,12 @@ void mtr_fork_child(struct mtr_thread **slot) {
     mtr_recorder_wipe(rec);
     mtr_registry_wipe(slot);
     mtr_child_begin(rec);
+    /* Not in a handler that has interrupted the allocator or the recorder. */
+    if (tcm_locks_held != 0 || mtr_is_inside(mtr_frame()))
+        return;
+    int saved = errno;
+    mtr_inside_begin(mtr_frame());
+    mtr_control_server_fork_child();
+    mtr_inside_end();
+    errno = saved;
 }

@@ -11,6 +11,9 @@
  * control_target serve: works until its input ends
  * control_target watch: allocates 70000 bytes before recording is on, 70001
  *     while it is, 70002 when it was; status 1 if that takes too long
+ * control_target daemon: a daemon whose parent has ended prints its id, that of
+ *     a child that sleeps, that of one that works; until its input ends
+ * control_target brood N: forks N children that end at once
  * control_target busy N: N threads work while it records, for half a second and
  *     until it has several MiB
  * control_target all N: N threads work, three switch as they like, one forks
@@ -20,6 +23,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -281,6 +285,60 @@ static int serve(void) {
     return 0;
 }
 
+static void sleep_for_ever(void) {
+    for (;;)
+        pause();
+}
+
+static void work_for_ever(void) {
+    for (;;) {
+        some(60002, 10);
+        usleep(1000);
+    }
+}
+
+static pid_t fork_to(void (*life)(void)) {
+    pid_t pid = fork();
+    if (pid == 0)
+        life();
+    expect(pid > 0, "fork");
+    return pid;
+}
+
+static int be_daemon(void) {
+    some(60001, 10);
+    if (fork() != 0)
+        _exit(0);
+    setsid();
+    pid_t idle = fork_to(sleep_for_ever), busy = fork_to(work_for_ever);
+    printf("%d %d %d\n", (int)getpid(), (int)idle, (int)busy);
+    fflush(stdout);
+    char c;
+    while (read(0, &c, 1) == 1)
+        continue;
+    kill(idle, SIGKILL);
+    kill(busy, SIGKILL);
+    return 0;
+}
+
+/* Half of them with malloc; several at a time. */
+static int brood(int n) {
+    for (int i = 0; i < n; i++) {
+        if (i >= 10) {
+            int status;
+            expect(wait(&status) > 0 && status == 0, "a child");
+        }
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (i % 2 != 0)
+                some(1000, 10);
+            _exit(0);
+        }
+        expect(pid > 0, "fork");
+    }
+    return 0;
+}
+
 static int child(const char *path) {
     int status;
     some(60002, 10);
@@ -357,6 +415,10 @@ int main(int argc, char **argv) {
         return watch();
     if (!strcmp(argv[1], "serve"))
         return serve();
+    if (!strcmp(argv[1], "daemon"))
+        return be_daemon();
+    if (!strcmp(argv[1], "brood") && argc == 3)
+        return brood(atoi(argv[2]));
     if (!strcmp(argv[1], "busy") && argc == 3)
         return busy(atoi(argv[2]));
     if (!strcmp(argv[1], "all") && argc == 3)
