@@ -69,6 +69,7 @@ struct symbol_debug {
     struct tool_map parents; /* key: address of the DIE; value: list plus 1 */
     struct children *list;
     size_t lists, list_room;
+    const char *missing; /* see symbol_debug_missing */
 };
 
 /* --- Ranges --------------------------------------------------------------- */
@@ -203,6 +204,14 @@ static void read_unit(struct unit *u) {
 
 static bool add_unit(struct symbol_debug *x, struct ranges *r, Dwarf_Die *die,
                      const Dwarf_Die *split) {
+    Dwarf_Attribute a;
+    bool skeleton = dwarf_attr(die, DW_AT_dwo_name, &a) != NULL ||
+                    dwarf_attr(die, DW_AT_GNU_dwo_name, &a) != NULL;
+    if (dwarf_tag((Dwarf_Die *)split) != DW_TAG_compile_unit) {
+        split = die;
+        if (skeleton && x->missing == NULL)
+            x->missing = dwarf_formstring(&a);
+    }
     if (!tool_array_reserve(&x->unit, &x->unit_room, x->units + 1,
                             sizeof(*x->unit)))
         return false;
@@ -222,9 +231,7 @@ struct symbol_debug *symbol_debug_new(struct Dwarf *dwarf) {
            dwarf_get_units(dwarf, cu, &cu, &version, &type, &die, &split) == 0)
         if (dwarf_tag(&die) == DW_TAG_compile_unit ||
             dwarf_tag(&die) == DW_TAG_skeleton_unit)
-            good = add_unit(x, &r, &die,
-                            dwarf_tag(&split) == DW_TAG_compile_unit ? &split
-                                                                     : &die);
+            good = add_unit(x, &r, &die, &split);
     if (r.count != 0)
         qsort(r.range, r.count, sizeof(*r.range), compare_ranges);
     if (x != NULL) {
@@ -548,6 +555,18 @@ static void find_call(struct unit *u, Dwarf_Die *die,
     frame->line = frame->file == NULL ? 0 : (unsigned)line;
 }
 
+const char *symbol_debug_missing(const struct symbol_debug *x) {
+    return x->missing;
+}
+
+const char *symbol_debug_file(struct symbol_debug *x, uint64_t address) {
+    struct symbol_frame frame = {0};
+    struct unit *u = unit_at(x, address);
+    if (u != NULL)
+        find_line(u, address, &frame);
+    return frame.file;
+}
+
 unsigned symbol_debug_find(struct symbol_debug *x, uint64_t address,
                            struct symbol_frame frame[SYMBOL_DEPTH]) {
     struct unit *u = unit_at(x, address);
@@ -559,6 +578,7 @@ unsigned symbol_debug_find(struct symbol_debug *x, uint64_t address,
     frame[0] = (struct symbol_frame){0};
     find_line(u, address, &frame[0]);
     uint32_t at = scope_at(u, address);
+    frame[0].line_only = at == 0 && u->split.addr == u->die.addr;
     if (at == 0)
         return frame[0].line != 0;
     while (at != 0 && count < SYMBOL_DEPTH) {

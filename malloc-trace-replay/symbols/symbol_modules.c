@@ -9,6 +9,7 @@
 #include "common/main.h"
 #include "symbols/symbol_table.h"
 
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct opened {
     Dwarf_Addr bias;   /* added to the file's addresses in DEBUG */
     struct symbol_debug *debug;
     struct symbol_table symbols;
+    char *remedy; /* see symbol_modules_remedy */
 };
 
 struct symbol_modules {
@@ -73,6 +75,7 @@ void symbol_modules_free(struct symbol_modules *m) {
     for (size_t i = 0; m->opened != NULL && i < m->sites->modules.count; i++) {
         symbol_debug_free(m->opened[i].debug);
         symbol_table_fini(&m->opened[i].symbols);
+        free(m->opened[i].remedy);
     }
     if (m->dwfl != NULL)
         dwfl_end(m->dwfl);
@@ -245,9 +248,70 @@ static void load_names(struct opened *o) {
     read_symbols(o);
 }
 
-bool symbol_modules_are_read(void) {
-    return true;
+/* --- What is missing ------------------------------------------------------ */
+
+/* True for a file of an installed package, which nobody compiles again for its
+   debug information. */
+static bool is_installed(const char *path) {
+    static const char *const folders[] = {
+        "/bin/",     "/lib/",       "/lib64/",       "/sbin/",    "/usr/bin/",
+        "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/usr/sbin/"};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++)
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
+            return true;
+    return false;
 }
+
+/* True if ELF has the section WANTED with its bytes. */
+static bool has_section(Elf *elf, const char *wanted) {
+    size_t names;
+    GElf_Shdr head;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    for (Elf_Scn *s = NULL; (s = elf_nextscn(elf, s)) != NULL;) {
+        const char *name = gelf_getshdr(s, &head) == NULL
+                               ? NULL
+                               : elf_strptr(elf, names, head.sh_name);
+        if (name != NULL && strcmp(name, wanted) == 0)
+            return head.sh_type != SHT_NOBITS;
+    }
+    return false;
+}
+
+const char *symbol_modules_remedy(struct symbol_modules *m, uint32_t number) {
+    size_t at = tool_ids_find(&m->sites->modules, number);
+    if (at == SIZE_MAX)
+        return NULL;
+    struct opened *o = &m->opened[at];
+    const char *name = NULL, *rest;
+    Dwarf_Addr bias;
+    GElf_Word crc;
+    Elf *elf = o->file == NULL ? NULL : dwfl_module_getelf(o->file, &bias);
+    if (o->remedy != NULL)
+        return o->remedy;
+    if (o->debug != NULL && (name = symbol_debug_missing(o->debug)) != NULL)
+        rest = " is missing: keep it where the compiler wrote it";
+    else if (o->debug != NULL)
+        rest = "compile all of its code with -g";
+    else if (is_installed(m->sites->module[at].path))
+        rest = "install its debug symbols (-dbgsym or -debuginfo)";
+    else if (elf == NULL)
+        rest = "give the recorded build's folder with --modules";
+    else if (has_section(elf, ".debug_info"))
+        rest = "elfutils cannot read it: update it, or link without "
+               "--compress-debug-sections";
+    else if ((name = dwelf_elf_gnu_debuglink(elf, &crc)) != NULL)
+        rest = " is missing: give its folder with --modules";
+    else if (has_section(elf, ".symtab"))
+        rest = "compile with -g";
+    else
+        rest = "compile with -g and do not strip";
+    if (asprintf(&o->remedy, "%s%s", name == NULL ? "" : name, rest) < 0)
+        o->remedy = NULL;
+    return o->remedy;
+}
+
+/* --- Frames --------------------------------------------------------------- */
 
 /* True if NAME, of a symbol, is that of a C++ function called PLAIN in DWARF.
    Operators have codes in it. */
@@ -256,6 +320,16 @@ static bool is_linker_name_of(const char *name, const char *plain) {
     return strncmp(name, "_Z", 2) == 0 &&
            (strncmp(plain, "operator", 8) == 0 ||
             memmem(name, strlen(name), plain, n) != NULL);
+}
+
+/* True if the line of FRAME, whose inlined functions are not known, is of the
+   function S itself: in the file of its first line. A part that the compiler
+   moved away (.cold) may begin with an inlined function. */
+static bool is_own_line(const struct opened *o, const struct symbol *s,
+                        const struct symbol_frame *frame) {
+    const char *own = symbol_debug_file(o->debug, s->start - o->bias);
+    return own != NULL && strcmp(own, frame->file) == 0 &&
+           strstr(s->name, ".cold") == NULL;
 }
 
 unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
@@ -282,8 +356,12 @@ unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
     const struct symbol *s = symbol_table_find(&o->symbols, offset + bias);
     if (s == NULL || (plain != NULL && !is_linker_name_of(s->name, plain)))
         return count;
-    if (count == 0)
+    if (count == 0) {
         frame[count++] = (struct symbol_frame){0};
+    } else if (frame[0].line_only && !is_own_line(o, s, &frame[0])) {
+        frame[0].file = NULL;
+        frame[0].line = 0;
+    }
     frame[count - 1].function = s->name;
     frame[count - 1].within = NULL;
     return count;

@@ -25,6 +25,7 @@ struct symbol_frame {
                              name, or not known */
     const char *file;     /* NULL: not known */
     unsigned line;        /* 0: not known */
+    bool line_only;       /* functions that are inlined here are not known */
 };
 
 /* --- Modules -------------------------------------------------------------- */
@@ -36,14 +37,17 @@ struct symbol_modules;
 struct symbol_modules *symbol_modules_new(const struct tool_sites *sites,
                                           const char *folder);
 void symbol_modules_free(struct symbol_modules *m);
-/* False: this build has no elfutils, and nothing is found. */
-bool symbol_modules_are_read(void);
 /* Fills FRAME for the byte OFFSET of module NUMBER, innermost function first;
    returns the number of frames, 0 if nothing is known. Texts live until
    symbol_modules_free. */
 unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
                              uint64_t offset,
                              struct symbol_frame frame[SYMBOL_DEPTH]);
+
+/* Remedy for missing lines and inlined functions of module NUMBER: "compile with
+   -g", after symbol_modules_find found none or LINE_ONLY. Lives until
+   symbol_modules_free. */
+const char *symbol_modules_remedy(struct symbol_modules *m, uint32_t number);
 
 /* --- Debug information ---------------------------------------------------- */
 
@@ -54,6 +58,11 @@ struct symbol_debug;
 
 /* DWARF stays the caller's and outlives the index. NULL: out of memory. */
 struct symbol_debug *symbol_debug_new(struct Dwarf *dwarf);
+/* Name of a file that is missing, which has the functions of some code
+   (-gsplit-dwarf); NULL: none is known to be. */
+const char *symbol_debug_missing(const struct symbol_debug *x);
+/* The file of the line of ADDRESS; NULL: not known. */
+const char *symbol_debug_file(struct symbol_debug *x, uint64_t address);
 void symbol_debug_free(struct symbol_debug *x);
 /* Fills FRAME, innermost function first; returns the number of frames, 0 if
    nothing is known of ADDRESS. Texts belong to DWARF or to X. */

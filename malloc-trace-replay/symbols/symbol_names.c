@@ -260,10 +260,15 @@ static void add_module_names(struct symbol_names *n,
         name.file = frame[i].file;
         name.line = frame[i].line;
         name.inlined = i + 1 < count;
+        name.remedy = name.file == NULL || frame[i].line_only
+                          ? symbol_modules_remedy(n->modules, f->module)
+                          : NULL;
         add_name(n, &name);
     }
-    if (count == 0)
+    if (count == 0) {
+        name.remedy = symbol_modules_remedy(n->modules, f->module);
         add_name(n, &name);
+    }
 }
 
 static void add_names(struct symbol_names *n, uint32_t site,

@@ -26,6 +26,7 @@ struct symbol_name {
     const char *function; /* NULL: not known; demangled */
     const char *file;     /* NULL: not known, and LINE is 0 */
     const char *module;   /* its path; NULL: none */
+    const char *remedy;   /* see symbol_modules_remedy; NULL: nothing to do */
     uint64_t offset; /* of the call in the module's file; without module its
                              address */
     unsigned line;

@@ -21,8 +21,9 @@ void symbol_modules_free(struct symbol_modules *m) {
     free(m);
 }
 
-bool symbol_modules_are_read(void) {
-    return false;
+const char *symbol_modules_remedy(struct symbol_modules *m, uint32_t number) {
+    (void)m, (void)number;
+    return "build malloc-trace with elfutils";
 }
 
 unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,

@@ -6,7 +6,7 @@
 . "$top_srcdir/tests/lib/harness.sh"
 make=$top_builddir/tests/unit/tools/report_make
 need "$make" "$malloc_trace"
-: "${CC:=cc}"
+: "${CC:=cc}" "${CXX:=c++}"
 unset DEBUGINFOD_URLS
 report() { "$malloc_trace" report "$@"; }
 
@@ -113,12 +113,12 @@ site 1
 new 1 100
 E
     report --by=function bare
-done 2>err | sed -n 's/ for lines .*//; s/^no debug .* draw.so: //p' >got
+done 2>err | sed -n 's/^no debug .* draw.so: //p' >got
 is "what to do for debug information of a module" "$(cat got)" \
     "install its debug symbols (-dbgsym or -debuginfo)
 install its debug symbols (-dbgsym or -debuginfo)
-compile with -g
-compile with -g"
+give the recorded build's folder with --modules
+give the recorded build's folder with --modules"
 
 # Compilers and forms.
 forms() { # NAME COMPILER OPTION...
@@ -136,6 +136,43 @@ forms "dwarf 4" "$CC" -gdwarf-4
 forms "dwarf 5" "$CC" -gdwarf-5
 forms "compressed debug information" "$CC" -g -gz
 forms "functions in a file of their own" "$CC" -g -gsplit-dwarf
+rm -f ./*.dwo
+
+# A function without debug information is known by its symbol, though the lines
+# in it are those of a header.
+cat >split.cc <<'E'
+#include <vector>
+static void *volatile sink;
+__attribute__((noinline)) void fill(int n) {
+    for (int i = 0; i < n; i++)
+        sink = new std::vector<int>(100);
+}
+int main() {
+    fill(20);
+    return 0;
+}
+E
+# lacking REMEDY OPTION...: split.cc, compiled with OPTION.
+lacking() {
+    remedy=$1
+    shift
+    if ! $CXX -O2 "$@" -c split.cc 2>err ||
+        ! $CXX "$@" -o split split.o 2>err; then
+        skip "$*" "it does not compile"
+        return
+    fi
+    rm -f split.dwo
+    TCMALLOC_TRACE_SITES=stack record t ./split
+    report --by=function t >got 2>err
+    like "$*: what is missing" got \
+        "^no debug information of split: $remedy\$"
+    [ "$1" = -s ] ||
+        like "$*: the function of each block" got ' 40 .* fill\(int\)$'
+}
+lacking 'split.dwo is missing: keep it where the compiler wrote it' \
+    -g -gsplit-dwarf
+lacking 'compile with -g' -g0
+lacking 'compile with -g and do not strip' -s -g
 forms "not at any address" "$CC" -g -no-pie
 sited u ./app
 report --by=line --columns t u >got 2>err
@@ -237,7 +274,19 @@ if have objcopy && have strip && have readelf &&
     names "a program by build id" --modules alone t
     if ldconfig -p 2>/dev/null | grep -q libdebuginfod; then
         export DEBUGINFOD_CACHE_PATH="$work/cache" DEBUGINFOD_TIMEOUT=10
-        DEBUGINFOD_URLS=file://$work/server names "from a server" t
+        url=file://$work/server
+        if have python3; then
+            (cd server && exec python3 -u -m http.server --bind 127.0.0.1 0) \
+                >served 2>asked &
+            server=$!
+            while ! grep -q 'port [0-9]' served && kill -0 $server; do
+                sleep 0.1
+            done 2>/dev/null
+            port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' served)
+            url=${port:+http://127.0.0.1:$port}
+        fi
+        DEBUGINFOD_URLS=$url names "from a server" t
+        ! have python3 || kill $server
         mv moved bin/app
         rm -rf cache
         DEBUGINFOD_URLS=file://$work/server names "debug file from a server" t

@@ -95,7 +95,7 @@ END
     stacked b ./bare
     report --by=function b >text
     like "without it the report says so, and what to do" text \
-        '^no debug information of bare: compile with -g for lines'
+        '^no debug information of bare: compile with -g$'
     TCMALLOC_TRACE_SITES=caller record one ./app
     report --by=function one >text
     like "callers alone: what is known is named" text ' xrealloc$'

@@ -224,32 +224,11 @@ void report_print_head(const struct report_rows *r,
                tool_text_bytes(&text[1], t->mean));
 }
 
-/* True for a file of an installed package, which nobody compiles again for its
-   debug information. */
-static bool is_installed(const char *path) {
-    static const char *const folders[] = {
-        "/bin/",     "/lib/",       "/lib64/",       "/sbin/",    "/usr/bin/",
-        "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/usr/sbin/"};
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++)
-        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
-            return true;
-    return false;
-}
-
 void report_print_bare(FILE *f, const struct report_rows *r) {
-    if (r->bare_bytes <= r->total.bytes / 100)
-        return;
-    if (symbol_modules_are_read())
-        fprintf(f,
-                "no debug information of %s: %s for lines and inlined code\n",
+    if (r->bare_bytes > r->total.bytes / 100)
+        fprintf(f, "no debug information of %s: %s\n",
                 tool_text_shown(tool_file_base(r->bare_module)),
-                is_installed(r->bare_module)
-                    ? "install its debug symbols (-dbgsym or -debuginfo)"
-                    : "compile with -g");
-    else
-        fputs("this program was built without elfutils, and names no functions "
-              "and lines\n",
-              f);
+                tool_text_shown(r->bare_remedy));
 }
 
 void report_print_wrong_frees(FILE *f, const struct report_tallies *t) {

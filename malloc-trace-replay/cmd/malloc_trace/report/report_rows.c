@@ -215,14 +215,14 @@ static void count_named(struct report_rows *r, struct report_labels *l,
         return;
     }
     if (l->by == REPORT_BY_MODULE || l->by == REPORT_BY_LANGUAGE ||
-        n->special != NULL || n->language != 0 || n->module == NULL ||
-        n->file != NULL ||
+        n->special != NULL || n->language != 0 || n->remedy == NULL ||
         report_frame_class(n, l->sites->has_lines) != REPORT_FRAME_USER)
         return;
     r->bare_bytes += a->bytes;
-    if (r->bare_module == NULL || a->bytes > r->bare_most) {
+    if (r->bare_remedy == NULL || a->bytes > r->bare_most) {
         r->bare_most = a->bytes;
         r->bare_module = n->module;
+        r->bare_remedy = n->remedy;
     }
 }
 

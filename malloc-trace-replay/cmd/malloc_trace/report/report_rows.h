@@ -56,6 +56,7 @@ struct report_rows {
     uint64_t bare_bytes; /* of rows that name code without debug information */
     uint64_t bare_most;  /* of these, the most of one tally, */
     const char *bare_module; /* in this module */
+    const char *bare_remedy; /* see struct symbol_name */
 };
 
 /* Choice of tallies that become rows, and how rows are named. All zero: all
