@@ -44,8 +44,8 @@ unsigned symbol_modules_find(struct symbol_modules *m, uint32_t number,
                              uint64_t offset,
                              struct symbol_frame frame[SYMBOL_DEPTH]);
 
-/* Remedy for missing lines and inlined functions of module NUMBER: "compile with
-   -g", after symbol_modules_find found none or LINE_ONLY. Lives until
+/* Remedy where module NUMBER lacks lines or inlined functions: "compile with
+   -g". Follows a symbol_modules_find that found none or LINE_ONLY. Lives until
    symbol_modules_free. */
 const char *symbol_modules_remedy(struct symbol_modules *m, uint32_t number);
 
