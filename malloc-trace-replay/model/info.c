@@ -464,9 +464,6 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
     tool_raw_close(t);
 }
 
-/* Greatest expansion of an LZ4 block. */
-#define LZ4_RATIO 255u
-
 struct proc_work {
     struct info_file *f;
     uint64_t time_ns;
@@ -660,11 +657,7 @@ static void proc_begin_block(struct info_file *f, struct proc_work *w,
     w->time_ns = b->head.time_ns;
     w->op = b->head.first_op;
     w->block_at = b->offset;
-    /* Each slot was filled by an operation of at least a byte. The operations
-       in a damaged frame were not read, but their number is bounded by what
-       LZ4 can compress. */
-    w->most_slots = tool_input_bytes(w->ops.in) +
-                    LZ4_RATIO * tool_input_stored_bytes(w->ops.in);
+    w->most_slots = tool_ops_most_slots(&w->ops);
     proc_switch_to(f, w, b->head.thread);
 }
 

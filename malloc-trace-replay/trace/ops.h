@@ -93,6 +93,12 @@ bool tool_ops_is_processed(struct tool_input *in, const char *name);
 void tool_ops_init(struct tool_ops *o, struct tool_input *in,
                    tool_check_tell tell, void *ctx);
 void tool_ops_fini(struct tool_ops *o);
+/* Bound of the slots that the bytes read so far can name. Each slot was filled
+   by an operation of at least a byte. Those in a damaged frame were not read,
+   but their number is bounded by what LZ4 can compress, 255 to 1. */
+static inline uint64_t tool_ops_most_slots(const struct tool_ops *o) {
+    return tool_input_bytes(o->in) + 255 * tool_input_stored_bytes(o->in);
+}
 /* Goes on reading from IN, which begins with the block of ENTRY. Not in a
    block, and not with a TELL. */
 void tool_ops_jump(struct tool_ops *o, struct tool_input *in,

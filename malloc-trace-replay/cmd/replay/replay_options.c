@@ -81,13 +81,13 @@ static bool parse_latency(void *ctx, const char *text) {
 /* Most moments of --memory-at. */
 #define STOPS_MOST 256u
 
-/* Takes ascending numbers of operations, or "none". */
+/* Takes ascending numbers of operations, perhaps behind "short:". */
 static bool parse_moments(void *ctx, const char *text) {
     static uint64_t stop[STOPS_MOST];
     struct replay_options *o = ctx;
     size_t n = 0;
-    o->memory_in_short = strcmp(text, "none") == 0;
-    for (const char *at = text; !o->memory_in_short; n++) {
+    o->memory_in_short = strncmp(text, "short:", 6) == 0;
+    for (const char *at = text + (o->memory_in_short ? 6 : 0);; n++) {
         char number[24];
         size_t length = strcspn(at, ",");
         if (n == STOPS_MOST || length >= sizeof(number))
@@ -309,12 +309,12 @@ static bool parse_table(struct replay_options *out, struct tool_opts *o,
          .rare = true,
          .value = "LIST",
          .help = "with --memory: also in full behind the operations of these "
-                 "numbers; none: only when most memory was resident, and when "
-                 "most of it was not live",
+                 "numbers; short:LIST: only when most memory was resident, "
+                 "also there, and when most of it was not live",
          .take = parse_moments,
          .ctx = out,
          .expects = "up to 256 numbers of operations, ascending and separated "
-                    "by commas, or none",
+                    "by commas, perhaps after short:",
          .given = &has_moments},
         {.name = "memory-by",
          .value = "WAY",

@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_gate.h"
 
 #include "base/check.h"
+#include "cmd/malloc_trace/compare/compare_print.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
@@ -294,8 +295,9 @@ static bool add_to_spread(struct counts *all, const char *name, const char *key,
 
 /* Takes the figures of REPLAY. Mean memory is one over recorded time, if the
    trace has times. */
-static bool add_memory(struct counts *all, const struct compare_trace *t,
+static bool add_memory(struct counts *all, struct compare_trace *t,
                        const char *name, const struct tool_json_value *replay) {
+    compare_run_take_untouched(t, replay);
     for (size_t k = 0; k < TCM_ARRAY_SIZE(memory_key); k++) {
         const char *key = memory_key[k];
         double value = compare_json_number(replay, key);
@@ -743,6 +745,8 @@ int compare_gate(struct comparison *c, const struct compare_gate *g,
         good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
                count_replay(&all, c, t, own) && count_memory(&all, c, t);
     }
+    if (good && !tool_is_quiet())
+        compare_print_untouched(c, out);
     if (good && c->lacks && g->save != NULL) {
         tool_error("%s is not written: counts of an incomplete trace are no "
                    "baseline",

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_machine.h"
+#include "model/untouched.h"
 
 /* --- Metrics -------------------------------------------------------------- */
 
@@ -86,6 +87,8 @@ struct compare_trace {
     double recorded_ns;     /* time of the recorded run; NAN: unknown */
     double recorded_cpu_ns; /* processor time of the recorded program, under
                                this project's library; NAN: unknown */
+    /* how the samples of the recorded process contradict replays; "": not */
+    char untouched[UNTOUCHED_TEXT];
     double own_ns; /* the replayer's own share of the time an operation takes */
 };
 

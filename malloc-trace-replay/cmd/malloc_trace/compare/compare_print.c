@@ -421,6 +421,13 @@ static void print_excluded(const struct comparison *c, FILE *out) {
     }
 }
 
+void compare_print_untouched(const struct comparison *c, FILE *out) {
+    for (size_t t = 0; t < c->traces; t++)
+        if (c->trace[t].untouched[0] != '\0')
+            fprintf(out, "%s: %s\n", tool_text_shown(c->trace[t].name),
+                    tool_text_shown(c->trace[t].untouched));
+}
+
 void compare_print_head(const struct comparison *c, FILE *out) {
     struct tool_text t[2];
     if (c->traces == 1)
@@ -434,6 +441,7 @@ void compare_print_head(const struct comparison *c, FILE *out) {
     if (comparison_is_clocked(c))
         fprintf(out, "recorded time passed; ");
     fprintf(out, "%zu round%s\n", c->made, c->made == 1 ? "" : "s");
+    compare_print_untouched(c, out);
 }
 
 static void print_machine(const struct comparison *c, FILE *out) {
@@ -675,6 +683,8 @@ static void put_traces(const struct comparison *c, struct tool_json *j) {
         tool_json_string(j, "clock", c->trace[t].clock ? "recorded" : "real");
         put_ratio(j, "recorded_ns", !isnan(c->trace[t].recorded_ns),
                   c->trace[t].recorded_ns);
+        if (c->trace[t].untouched[0] != '\0')
+            tool_json_string(j, "untouched", c->trace[t].untouched);
         double percent = compare_verdict_malloc_percent(c, t);
         put_ratio(j, "malloc_percent", !isnan(percent), percent);
         tool_json_end_object(j);

@@ -23,7 +23,10 @@ bool compare_print_words(const struct comparison *c, FILE *out);
 /* Prints contestants of which no other takes less time and less memory, with
    their settings as words for a shell. */
 bool compare_print_frontier(const struct comparison *c, FILE *out);
-/* Prints a line that says what was compared. */
+/* Prints a line for each trace whose replays write more memory than the
+   recorded process had. */
+void compare_print_untouched(const struct comparison *c, FILE *out);
+/* Prints what was compared, and the lines above. */
 void compare_print_head(const struct comparison *c, FILE *out);
 
 /* Reservation about the clock of all replays; NULL: there is none. */

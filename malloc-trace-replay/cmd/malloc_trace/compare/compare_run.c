@@ -356,8 +356,15 @@ static void take_figures(struct compare_run *run,
         ops >= 1 ? json_figure(replay, "system_ns", problem) / ops : NAN;
 }
 
+void compare_run_take_untouched(struct compare_trace *t,
+                                const struct tool_json_value *replay) {
+    copy_text(t->untouched, sizeof(t->untouched),
+              compare_json_text(replay, "untouched"));
+}
+
 static void take_trace(struct compare_trace *t,
                        const struct tool_json_value *replay) {
+    compare_run_take_untouched(t, replay);
     double recorded_ns = compare_json_number(replay, "recorded_ns");
     if (recorded_ns > 0)
         t->recorded_ns = recorded_ns;

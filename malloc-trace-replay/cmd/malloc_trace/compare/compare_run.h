@@ -46,6 +46,9 @@ uint64_t compare_run_limit_ns(uint64_t baseline_ns);
 bool compare_run_take(struct comparison *c, const char *text, size_t n,
                       size_t round, size_t trace, size_t contestant,
                       char problem[200]);
+/* Takes from the JSON of a replay of T how the samples contradict it. */
+void compare_run_take_untouched(struct compare_trace *t,
+                                const struct tool_json_value *replay);
 /* Tells whether compare_run_take would take it; C needs no room for it. */
 bool compare_run_is(const struct comparison *c, const char *text, size_t n,
                     size_t round, size_t trace, size_t contestant,

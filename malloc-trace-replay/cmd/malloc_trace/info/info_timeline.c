@@ -13,6 +13,7 @@
 #include "common/main.h"
 #include "common/text.h"
 #include "model/info_course.h"
+#include "model/untouched.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -176,6 +177,25 @@ static void put_series(const struct info_course *c, const char *label,
     put_mark(text, place_of_most(s, width), width);
 }
 
+/* Says where the samples contradict that all live bytes were in use. */
+static void put_untouched(const struct info_course *c) {
+    struct untouched u = {0};
+    char text[UNTOUCHED_TEXT];
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < info_course_columns(c); i++) {
+        bytes += c->column[i].bytes;
+        const struct untouched_sample s = {
+            .ns = c->has_times ? info_course_position(c, i) : 0,
+            .bytes = bytes,
+            .resident_bytes = c->column[i].rss_bytes,
+            .heap_bytes = c->column[i].heap_bytes};
+        if (c->column[i].sampled)
+            untouched_add(&u, &s);
+    }
+    if (untouched_text(&u, UNTOUCHED_SHOWN, text) != NULL)
+        printf("  %s\n", text);
+}
+
 void info_timeline_print(const struct info_file *f, uint64_t since_ns) {
     const struct info_course *c = f->course;
     static struct series live, rss;
@@ -192,6 +212,7 @@ void info_timeline_print(const struct info_file *f, uint64_t since_ns) {
         put_series(c, "RSS", &rss, 0, since_ns, width);
     }
     put_axis(c, since_ns, width);
+    put_untouched(c);
 }
 
 /* --- Files ---------------------------------------------------------------- */

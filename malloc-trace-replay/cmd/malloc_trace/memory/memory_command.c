@@ -6,6 +6,7 @@
  * Each allocator replays the trace twice: the first replay finds the moments of
  * most resident memory and of most waste, the second one looks at them.
  */
+#include "base/bits.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/memory/memory_print.h"
@@ -242,13 +243,13 @@ static bool gather_trace(struct memory_request *o) {
 
 /* --- Replays -------------------------------------------------------------- */
 
-/* Numbers of operations for --memory-at; "none" where there are none. */
-static char *stops_text(const struct memory_stops *s) {
+/* Option with the numbers of operations of S, behind HOW. */
+static char *stops_text(const char *how, const struct memory_stops *s) {
     size_t size = s->count * 24 + 32, n;
     char *text = malloc(size);
     if (text == NULL)
         return NULL;
-    n = (size_t)snprintf(text, size, "--memory-at=");
+    n = (size_t)snprintf(text, size, "--memory-at=%s", how);
     for (size_t i = 0; i < s->count; i++)
         n += (size_t)snprintf(text + n, size - n, "%s%llu", i == 0 ? "" : ",",
                               (unsigned long long)s->operation[i]);
@@ -337,13 +338,13 @@ static void show_progress(const char *name, int number) {
    printed, or a stop was requested. */
 static bool explain_allocator(struct memory_request *o, size_t number,
                               struct memory_run *r) {
-    static char none[] = "--memory-at=none";
     const struct memory_names names = {.trace = &o->trace,
                                        .names = o->names,
                                        .skip = &o->in.skip,
                                        .held_by = o->report.held_by};
     struct compare_contestant *c = &o->base.contestants.list[number];
-    struct memory_stops stops;
+    struct memory_stops stops = {
+        .operation = {tcm_max_u64(o->trace.peak_operation, 1)}, .count = 1};
     size_t size;
     r->name = compare_contestant_shown(c);
     if (c->why != NULL) {
@@ -351,7 +352,9 @@ static bool explain_allocator(struct memory_request *o, size_t number,
         return true;
     }
     show_progress(r->name, 1);
-    char *text = replay(o, number, none, r, &size);
+    char *at = stops_text("short:", &stops);
+    char *text = replay(o, number, at, r, &size);
+    free(at);
     if (text == NULL)
         return r->failure != NULL;
     bool good = memory_model_stops(&o->trace, text, size, &stops);
@@ -360,7 +363,7 @@ static bool explain_allocator(struct memory_request *o, size_t number,
         r->failure = "what replay wrote cannot be read";
         return true;
     }
-    char *at = stops.count == 0 ? NULL : stops_text(&stops);
+    at = stops.count == 0 ? NULL : stops_text("", &stops);
     show_progress(r->name, 2);
     text = replay(o, number, at, r, &size);
     free(at);
@@ -392,7 +395,10 @@ static bool explain_all(struct memory_request *o) {
         struct memory_run *r = &m->run[m->runs++];
         if (tool_stop_requested() || !explain_allocator(o, i, r))
             return false;
+        if (r->failure == NULL && r->untouched[0] != '\0')
+            m->untouched = r->untouched;
     }
+    memory_remedies_find(m);
     return true;
 }
 

@@ -532,6 +532,7 @@ static void read_head(struct memory_run *r) {
     r->threads = compare_json_text(d, "threads");
     r->clock = compare_json_text(d, "clock");
     r->residency = compare_json_text(d, "residency");
+    r->untouched = compare_json_text(d, "untouched");
     r->has_sites = tool_json_is_true(tool_json_member(d, "has_sites"));
     r->page_bytes = compare_json_whole(d, "page_bytes");
     r->scan_ns = compare_json_whole(d, "scan_ns");

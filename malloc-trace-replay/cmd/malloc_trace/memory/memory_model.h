@@ -114,6 +114,13 @@ static inline uint64_t memory_figure_of(const struct memory_figure *f,
 
 /* --- Runs ----------------------------------------------------------------- */
 
+/* A part of resident memory, and what makes it smaller. */
+struct memory_remedy {
+    uint64_t bytes;
+    char text[400];
+};
+enum { MEMORY_REMEDIES = 4 };
+
 /* One allocator. */
 struct memory_run {
     const char *name;      /* the contestant's, as it may be shown */
@@ -123,7 +130,10 @@ struct memory_run {
     const char *threads, *clock, *residency;
     const char *missing[4];
     size_t missings;
+    const char *untouched; /* as of the report; "": nothing */
     char *sentence;
+    struct memory_remedy remedy[MEMORY_REMEDIES]; /* the largest part first */
+    size_t remedies;
     bool has_sites;
     uint64_t page_bytes, scan_ns, scans, replay_ns;
     struct memory_point *point;
@@ -144,6 +154,8 @@ struct memory_report {
     uint64_t duration_ns, operations;
     struct memory_run *run;
     size_t runs;
+    /* how the samples of the recorded process contradict replays, or NULL */
+    const char *untouched;
 };
 
 /* Sources of the names of rows. */

@@ -91,6 +91,17 @@ static void put_moment_name(struct page_writer *p,
 
 /* --- Head ----------------------------------------------------------------- */
 
+static void put_remedies(const struct memory_run *r, struct page_writer *p) {
+    struct tool_text t;
+    page_put(p, "<ul class=\"plain\">\n");
+    for (size_t i = 0; i < r->remedies; i++) {
+        page_putf(p, "<li>%s ", tool_text_bytes(&t, r->remedy[i].bytes));
+        page_text(p, r->remedy[i].text);
+        page_put(p, "</li>\n");
+    }
+    page_put(p, "</ul>\n");
+}
+
 static void put_head(struct page_writer *p, const struct memory_report *r) {
     struct tool_text t[2];
     page_put(p, "<header>\n<h1>Where the memory of ");
@@ -109,6 +120,8 @@ static void put_head(struct page_writer *p, const struct memory_report *r) {
         page_put(p, "</b>: ");
         page_text(p, run->failure != NULL ? run->failure : run->sentence);
         page_put(p, "</p>\n");
+        if (run->remedies != 0)
+            put_remedies(run, p);
     }
     for (size_t i = 0; i < r->runs; i++)
         for (size_t k = 0; k < r->run[i].missings; k++) {
@@ -118,6 +131,11 @@ static void put_head(struct page_writer *p, const struct memory_report *r) {
             page_text(p, r->run[i].missing[k]);
             page_put(p, "</small></p>\n");
         }
+    if (r->untouched != NULL) {
+        page_put(p, "<p><small>");
+        page_text(p, r->untouched);
+        page_put(p, "</small></p>\n");
+    }
     page_put(p, "</section>\n");
 }
 

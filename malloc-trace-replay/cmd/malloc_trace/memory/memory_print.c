@@ -280,6 +280,19 @@ static void print_held_by(const struct memory_report *m,
             fprintf(out, "  %s\n", tool_text_shown(sites->row[i].stack));
 }
 
+static void print_remedies(const struct memory_report *m,
+                           const struct memory_run *r, FILE *out) {
+    struct tool_text t;
+    const struct memory_moment *at = memory_print_moment(m, r);
+    fprintf(out, "\n  what to do%s\n",
+            r->remedies != 0          ? ""
+            : at->resident_bytes == 0 ? ": nothing is resident"
+                                      : ": nothing, nearly all is alive");
+    for (size_t i = 0; i < r->remedies; i++)
+        fprintf(out, "  %10s  %s\n", tool_text_bytes(&t, r->remedy[i].bytes),
+                r->remedy[i].text);
+}
+
 static void print_run(const struct memory_report *m, const struct memory_run *r,
                       FILE *out) {
     struct tool_text a, b;
@@ -309,6 +322,7 @@ static void print_run(const struct memory_report *m, const struct memory_run *r,
     fprintf(out, "  %s looks took %s beside a replay of %s\n",
             tool_text_count(&a, r->scans), tool_text_ns(&b, r->scan_ns),
             tool_text_ns(&(struct tool_text){""}, r->replay_ns));
+    print_remedies(m, r, out);
 }
 
 void memory_print(const struct memory_report *m, FILE *out) {
@@ -317,6 +331,9 @@ void memory_print(const struct memory_report *m, FILE *out) {
             fputc('\n', out);
         print_run(m, &m->run[i], out);
     }
+    if (m->untouched != NULL)
+        fprintf(out, "\n%s: %s\n", tool_text_shown(m->trace),
+                tool_text_shown(m->untouched));
     if (!m->has_sites)
         fprintf(out,
                 "\n%s has no call sites: record it with --sites=stack to "
@@ -449,6 +466,14 @@ static void json_run(struct tool_json *j, const struct memory_report *m,
         tool_json_string(j, NULL, r->missing[i]);
     tool_json_end_array(j);
     tool_json_string(j, "sentence", r->sentence);
+    tool_json_begin_array(j, "remedies");
+    for (size_t i = 0; i < r->remedies; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_u64(j, "bytes", r->remedy[i].bytes);
+        tool_json_string(j, "text", r->remedy[i].text);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
     tool_json_u64(j, "scans", r->scans);
     tool_json_u64(j, "scan_ns", r->scan_ns);
     tool_json_u64(j, "replay_ns", r->replay_ns);
@@ -475,6 +500,8 @@ bool memory_print_json(const struct memory_report *m, const char *path) {
         tool_json_string(&j, "held_by", m->held_by);
     tool_json_u64(&j, "duration_ns", m->duration_ns);
     tool_json_u64(&j, "operations", m->operations);
+    if (m->untouched != NULL)
+        tool_json_string(&j, "untouched", m->untouched);
     tool_json_begin_array(&j, "allocators");
     for (size_t i = 0; i < m->runs; i++)
         json_run(&j, m, &m->run[i]);

@@ -16,6 +16,9 @@ bool memory_print_sentence(struct memory_run *r, const struct memory_moment *m);
 /* The moment of R that tables explain. */
 const struct memory_moment *memory_print_moment(const struct memory_report *m,
                                                 const struct memory_run *r);
+/* Sets the remedies of all runs, for their explained moments. */
+void memory_remedies_find(const struct memory_report *m);
+
 void memory_print(const struct memory_report *m, FILE *out);
 /* Write a file; "-" is standard output. false: a message was printed. */
 bool memory_print_json(const struct memory_report *m, const char *path);

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "model/info.h"
 #include "open/trace_open.h"
 #include "trace/ops.h"
 
@@ -80,19 +81,35 @@ static bool take_record(struct memory_trace *t,
     }
 }
 
-static bool take_some(struct memory_trace *t,
+/* Adds an operation to the live blocks. */
+static bool take_operation(struct memory_trace *t, struct info_live *live,
+                           uint64_t most_slots, const struct mtf_op *op) {
+    uint64_t peak = live->peak_bytes;
+    if (mtf_op_makes(op->kind))
+        (void)info_live_slot(live, op->slot, most_slots, op->size, 0);
+    else
+        info_live_slot_freed(live, op->slot);
+    t->operations++;
+    if (live->peak_bytes > peak)
+        t->peak_operation = t->operations;
+    return !live->failed || out_of_memory();
+}
+
+static bool take_some(struct memory_trace *t, struct info_live *live,
+                      const struct tool_ops *ops,
                       const struct tool_ops_item *item) {
-    for (size_t i = 0; i < item->count; i++)
-        if (item->op[i].kind <= MTF_OP_LAST_OPERATION)
-            t->operations++;
-        else if (!take_record(t, item->block, &item->op[i]))
-            return false;
-    return true;
+    bool good = true;
+    for (size_t i = 0; i < item->count && good; i++)
+        good = item->op[i].kind <= MTF_OP_LAST_OPERATION
+                   ? take_operation(t, live, tool_ops_most_slots(ops),
+                                    &item->op[i])
+                   : take_record(t, item->block, &item->op[i]);
+    return good;
 }
 
 /* Damaged places are told by the replays. */
-static bool read_items(struct memory_trace *t, struct tool_ops *ops,
-                       const char *path) {
+static bool read_items(struct memory_trace *t, struct info_live *live,
+                       struct tool_ops *ops, const char *path) {
     struct tool_ops_item item;
     for (;;) {
         tool_ops_next(ops, &item);
@@ -103,7 +120,7 @@ static bool read_items(struct memory_trace *t, struct tool_ops *ops,
             note_time(t, item.block->head.time_ns);
             break;
         case TOOL_OPS_SOME:
-            if (!take_some(t, &item))
+            if (!take_some(t, live, ops, &item))
                 return false;
             break;
         case TOOL_OPS_END:
@@ -125,8 +142,10 @@ bool memory_trace_read(struct memory_trace *t, const char *path) {
         tool_error("%s: %s", path, strerror(errno));
         return false;
     }
+    struct info_live live = {.bytes = 0};
     tool_ops_init(&ops, in.in, NULL, NULL);
-    bool good = read_items(t, &ops, path);
+    bool good = read_items(t, &live, &ops, path);
+    info_live_free(&live);
     tool_ops_fini(&ops);
     (void)trace_close(&in, true);
     return good;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Facts of the trace itself that explain its memory: call sites, names
- * of threads, marks, and the number of the operation at a time.
+ * of threads, marks, and the number of the operation at a time, and at the peak
+ * of live bytes.
  *
  * Threads: one.
  */
@@ -29,6 +30,7 @@ struct memory_trace {
     struct memory_wish wish[MEMORY_WISHES];
     size_t wishes;
     uint64_t operations, marks;
+    uint64_t peak_operation; /* behind which most bytes are live; 0: none */
     uint64_t start_ns, end_ns;
     bool has_sites; /* an allocation has one */
 };

@@ -619,8 +619,11 @@ static void put_history(const struct report_page *h) {
         return;
     page_put(p, "<figure class=\"card\" id=\"history\">\n<figcaption>"
                 "<h2>Memory over time</h2><p class=\"note\">Live bytes, by "
-                "what asked for most of them; the ring is the peak.</p>"
-                "</figcaption>\n");
+                "what asked for most of them; the ring is the peak.</p>");
+    char untouched[UNTOUCHED_TEXT];
+    if (untouched_text(&h->t->untouched, UNTOUCHED_SHOWN, untouched) != NULL)
+        page_putf(p, "<p class=\"note\">But %s.</p>", untouched);
+    page_put(p, "</figcaption>\n");
     put_key(h);
     plot_axis_linear(&y, 0, top * 1.05, plot_axis_byte_unit(top), 5);
     plot_axis_linear(&x, 0, end, 1, 5);

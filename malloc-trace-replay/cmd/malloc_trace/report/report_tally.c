@@ -21,9 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most bytes that LZ4 unpacks from one. */
-#define LZ4_RATIO 255u
-
 /* Tally of a block that is no sample, in a trace of samples. */
 #define NO_TALLY UINT32_MAX
 
@@ -488,6 +485,9 @@ static void take_record(struct report_tallies *t,
     case MTF_OP_FAILED:
         take_failed(t, op);
         break;
+    case MTF_OP_SAMPLE:
+        untouched_record(&t->untouched, block, op, t->start_ns, t->live_bytes);
+        break;
     case MTF_OP_MARK:
         bytes = mtf_proc_bytes(block, op, &n);
         if (t->options.moment == REPORT_AT_MARK && !t->moment_found &&
@@ -529,8 +529,7 @@ static void begin_block(struct report_tallies *t, const struct tool_ops *ops,
     t->begun = true;
     set_current(t, b->head.thread);
     t->site = MTF_SITE_NONE;
-    t->most_slots = tool_input_bytes(ops->in) +
-                    LZ4_RATIO * tool_input_stored_bytes(ops->in);
+    t->most_slots = tool_ops_most_slots(ops);
 }
 
 static void see_header(struct report_tallies *t,

@@ -20,6 +20,7 @@
 
 #include "common/collections.h"
 #include "model/sites.h"
+#include "model/untouched.h"
 #include "traceformat/raw_reader.h"
 
 enum report_tally_by {
@@ -133,6 +134,7 @@ struct report_tallies {
     struct tool_map thread_place; /* index plus 1, by thread id plus 1 */
     size_t first;                 /* tally of the current trace */
     struct report_tally all;      /* sum of the current trace */
+    struct untouched untouched;   /* by the samples of the process */
     uint64_t time_ns, live_bytes, all_bytes, peaks, highest;
     bool ending;
     uint32_t current, site;

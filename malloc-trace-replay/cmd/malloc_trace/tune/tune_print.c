@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/tune/tune_outcome.h"
 
 #include "base/check.h"
+#include "cmd/malloc_trace/compare/compare_print.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -144,7 +145,7 @@ static void print_best(const struct tune_outcome *o, FILE *out) {
         print_price(o, out);
 }
 
-static void print_answer(const struct tune_outcome *o, FILE *out) {
+static void print_choice(const struct tune_outcome *o, FILE *out) {
     if (o->proposed != SIZE_MAX) {
         print_proposal(o, out);
         return;
@@ -164,6 +165,11 @@ static void print_answer(const struct tune_outcome *o, FILE *out) {
     else
         fputs("The search was interrupted.\n", out);
     print_best(o, out);
+}
+
+static void print_answer(const struct tune_outcome *o, FILE *out) {
+    print_choice(o, out);
+    compare_print_untouched(&o->runs->base, out);
 }
 
 /* --- Lines to paste ------------------------------------------------------- */

@@ -24,8 +24,6 @@
 
 /* Inputs that are opened and checked before the replay of the first one. */
 #define FEED_INPUTS 64
-/* Largest expansion of an LZ4 block. */
-#define LZ4_RATIO 255u
 
 struct feeder {
     struct replay_translate t;
@@ -136,6 +134,7 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
         f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
     f->t.room_bytes = f->there.room_bytes - f->there.room_bytes / ROOM_KEPT;
     f->t.grant_bytes = f->there.grant_bytes;
+    f->t.writes_all = touch != REPLAY_TOUCH_NONE && touch != REPLAY_TOUCH_FIRST;
     f->t.use_present = touch == REPLAY_TOUCH_AUTO || touch == REPLAY_TOUCH_USE;
 }
 
@@ -203,15 +202,13 @@ static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
 }
 
 static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
-    struct tool_input *in = f->ops.in;
     f->first_unknown = f->result->unknown_blocks;
     f->first_filled = f->result->lost_frees;
     /* Each slot took an allocation, of a byte or more in the input. */
-    f->t.most = tool_input_bytes(in);
+    f->t.most = tool_input_bytes(f->ops.in);
     if (f->damaged)
-        f->t.most =
-            tcm_min_u64(b->head.first_op + b->head.ops,
-                        f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
+        f->t.most = tcm_min_u64(b->head.first_op + b->head.ops,
+                                tool_ops_most_slots(&f->ops));
     replay_translate_time(&f->t, b->head.time_ns);
     replay_translate_thread(&f->t, b->head.thread);
     replay_translate_site(&f->t, MTF_SITE_NONE);

@@ -30,6 +30,7 @@
 
 #include "base/compiler.h"
 #include "cmd/replay/feed/op.h"
+#include "model/untouched.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -140,8 +141,9 @@ struct replay_result {
     /* Counters of the recorder's footer, or else of the last sample, by number
        (enum mtf_account), summed over the traces; 0 unless known. */
     uint64_t recorded[REPLAY_COUNTERS];
-    uint32_t recorded_known; /* bit per number */
-    bool interrupted;        /* a signal ended the reading */
+    uint32_t recorded_known;    /* bit per number */
+    struct untouched untouched; /* of the first trace */
+    bool interrupted;           /* a signal ended the reading */
     bool is_part; /* a trace has a part of its run, and so no counters */
     /* Chosen before the first batch, if the ring is undecided. */
     bool is_real;      /* recorded threads run on threads of their own */

@@ -655,6 +655,9 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
            compared: the heap begins with earlier blocks. */
         t->sampled = t->result->traces == 0 && !t->recorded.is_part &&
                      replay_recorded_heap(&t->recorded) != 0;
+        if (t->writes_all && t->result->traces == 0)
+            untouched_record(&t->result->untouched, b, op, t->recorded.first_ns,
+                             t->live_bytes - t->unwritten_bytes);
         if (t->sampled)
             batch_next(t);
         return true;

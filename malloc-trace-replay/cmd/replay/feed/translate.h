@@ -155,10 +155,12 @@ struct replay_translate {
     /* Present bytes count in some modes only (replay_touch); set by the
        caller. */
     bool use_present;
-    bool noted;             /* `present` is known for the next operation */
-    uint64_t present;       /* in bytes */
-    uint64_t noted_in;      /* offset of the block that notes it */
-    uint64_t notes;         /* notes of present bytes so far */
+    bool writes_all;   /* a replay makes all resident that is not known to be
+                        untouched; set by the caller */
+    bool noted;        /* `present` is known for the next operation */
+    uint64_t present;  /* in bytes */
+    uint64_t noted_in; /* offset of the block that notes it */
+    uint64_t notes;    /* notes of present bytes so far */
     struct tool_map partly; /* by slot + 1: bytes that are written of a block */
 
     /* Threads. */

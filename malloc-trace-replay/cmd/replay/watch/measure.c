@@ -378,6 +378,9 @@ static void resident_print(const struct replay_watch *w, const void *state,
         fputc('\n', out);
     }
     print_resident(state, out);
+    char text[UNTOUCHED_TEXT];
+    if (untouched_text(&f->untouched, UNTOUCHED_REPLAYED, text) != NULL)
+        fprintf(out, "%s\n", text);
 }
 
 static void resident_json(const struct replay_watch *w, const void *state,
@@ -415,6 +418,9 @@ static void resident_json(const struct replay_watch *w, const void *state,
     tool_json_u64(j, "huge_bytes", m->at_live_huge_bytes);
     tool_json_u64(j, "end_huge_bytes", m->end_huge_bytes);
     tool_json_u64(j, "replayer_rss_bytes", w->own_bytes + m->observer_bytes);
+    char text[UNTOUCHED_TEXT];
+    if (untouched_text(&f->untouched, UNTOUCHED_REPLAYED, text) != NULL)
+        tool_json_string(j, "untouched", text);
 }
 
 const struct replay_observer replay_resident_observer = {

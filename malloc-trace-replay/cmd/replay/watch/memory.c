@@ -68,7 +68,7 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 /* The most waste is that which lasts for this part of the trace. */
 #define LASTING_PARTS 100u
 #define LONG_PARTS    10
-#define PEAK_PARTS    100u
+#define PEAK_PARTS    32u
 /* Cells of a map that show single pages. */
 #define CELLS_SHOWN 4096u
 /* Words, and blocks, from the prefetch of a fact to its use. */
@@ -85,7 +85,7 @@ TCM_STATIC_ASSERT(sizeof(struct memory_fact) == 16, "memory a slot");
 struct memory_watch {
     struct tool_json json;
     bool failed;   /* the file could not be opened */
-    bool in_short; /* --memory-at=none */
+    bool in_short; /* --memory-at=short: */
     bool has_sites;
     const struct replay_options *options;
     struct replay_exec *exec;
@@ -872,6 +872,9 @@ static int memory_tell(struct replay_watch *w, void *state, int status) {
                          "the allocator has no malloc_usable_size: rounding "
                          "counts as free");
     tool_json_end_array(j);
+    char text[UNTOUCHED_TEXT];
+    if (untouched_text(&w->result->untouched, UNTOUCHED_REPLAYED, text) != NULL)
+        tool_json_string(j, "untouched", text);
     tool_json_bool(j, "has_sites", m->has_sites);
     tool_json_u64(j, "own_bytes", w->own_bytes + m->rss->observer_bytes);
     tool_json_u64(j, "scan_ns", m->look_ns);
