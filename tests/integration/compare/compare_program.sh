@@ -326,6 +326,85 @@ is "it says once what is not counted" \
     "$(grep -c 'gate: ./python: .*Python.*will not be in the trace' "$err")" 1
 run env PYTHONMALLOC=malloc "$malloc_trace" gate --against counts -- ./python
 is "with all of them nothing is said" "$(grep -c 'will not be' "$err")" 0
+
+# Threads that take turns as they like, and a figure of which none decides.
+cat >threads.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *work(void *count) {
+    for (long i = 0; i < (long)count; i++) {
+        void *volatile block = malloc(3000 + (size_t)i % 100);
+        if (i % 64 == 0)
+            usleep(100);
+        free(block);
+    }
+    return NULL;
+}
+int main(int argc, char **argv) {
+    pthread_t thread[3];
+    unsigned char *blocks[400], chance;
+    int random = getentropy(&chance, 1);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread[i], NULL, work, (void *)1000);
+    /* chance decides up to 2 MB of the peak, as threads may */
+    for (int i = 0; random == 0 && i < chance % 50; i++)
+        blocks[i] = malloc(40000);
+    for (int i = 0; random == 0 && i < chance % 50; i++)
+        free(blocks[i]);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < 300 + argc * 3; i++)
+        blocks[0] = malloc(10);
+    return argv[0] == NULL;
+}
+END
+if run $CC -O1 -fno-builtin -pthread -o threads threads.c; then
+    run "$malloc_trace" gate --save-baseline counts -- ./threads
+    like "a baseline says how often its command is recorded" "$err" \
+        "is recorded 5 times in all"
+    like "a baseline says how many counts differ between recordings" "$err" \
+        "in 5 recordings, of which [1-9]"
+    for run in 1 2 3 4 5; do
+        fails_with "what chance decides fails no gate ($run)" 0 \
+            "$malloc_trace" gate --against counts -- ./threads
+    done
+    fails_with "1 % of a count that repeats fails it" 4 \
+        "$malloc_trace" gate --against counts -- ./threads more
+    like "1 % of a count that repeats is named" "$err" \
+        "^calls_of_size_to.15 .*MORE"
+    "$malloc_trace" record -q -o threads.lz4 -- ./threads
+    run "$malloc_trace" gate --save-baseline counts threads.lz4
+    fails_with "beside one recording, threads are not judged" 0 \
+        "$malloc_trace" gate --against counts -- ./threads
+    like "beside one recording, what to do is said" "$err" \
+        "^[0-9]+ counts are not judged: threads .*; save it from the command"
+else
+    skip "a gate of threads" "no threads here"
+fi
+# A program that leaves a file for its next run.
+cat >leaves.c <<'END'
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    void *volatile block;
+    int first = access("left", F_OK) != 0;
+    for (int i = 0; i < 100 + 100 * first; i++)
+        block = malloc(10);
+    return close(open("left", O_CREAT | O_WRONLY, 0666));
+}
+END
+run $CC -O1 -fno-builtin -o leaves leaves.c
+run "$malloc_trace" gate --save-baseline counts -- ./leaves
+like "files for the next run are named where they change counts" "$err" \
+    "the first recording has 20[0-9] calls, the others 10[0-9]: files that"
+printf 'a\n' | "$malloc_trace" gate --save-baseline counts -- ./does read \
+    >"$out" 2>"$err"
+like "input that cannot be read again: one recording" "$err" \
+    "standard input cannot be read again: there is one recording"
+run "$malloc_trace" gate --save-baseline counts -- ./does read <leaves.c
+is "a file is each recording's input" "$(grep -c 'got .*<fcntl' "$out")" 5
 rm counts python
 
 # --- Interruption -------------------------------------------------------------

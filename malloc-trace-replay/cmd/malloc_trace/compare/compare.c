@@ -84,7 +84,10 @@ static size_t add_common_options(struct request *o, struct tool_opt *opts,
          .text = &o->baseline},
         {.letter = 'n',
          .value = "ROUNDS",
-         .help = "runs of each; default: as many as a verdict needs",
+         .help = o->is_gate_command
+                     ? "runs of each; default: as many as a verdict needs. For "
+                       "counts: recordings of COMMAND, or at most as many (5)"
+                     : "runs of each; default: as many as a verdict needs",
          .count = &o->rounds.wanted,
          .least = 1,
          .most = COMPARE_MOST_ROUNDS},
@@ -168,9 +171,9 @@ static size_t add_gate_options(struct request *o, struct tool_opt *opts,
     const struct tool_opt rows[] = {
         {.name = "save-baseline",
          .value = "FILE",
-         .help = "write counts that hardly change with machine and load: calls "
-                 "by size, peak of live bytes, the allocator's slow paths; "
-                 "nothing is compared then",
+         .help = "write counts that have no times: calls by size, peak of live "
+                 "bytes, the allocator's slow paths, each as the least and "
+                 "the most of five recordings of COMMAND",
          .text = &o->save},
         {.name = "against",
          .value = "FILE",
@@ -235,9 +238,9 @@ static bool parse_options(struct request *o, struct tool_opts *options,
                  "malloc-trace gate OPTION... -- COMMAND [ARGUMENT]...\n"
                  "malloc-trace gate --budget=... [OPTION]... --merge DIR...",
         .about = "Fail where a program asks for more memory than it did, or "
-                 "an allocator takes more than it may: compares counts that no "
-                 "machine or load changes with saved ones, or the figures of "
-                 "allocators with a budget.",
+                 "an allocator takes more than it may: compares counts of "
+                 "requests with those of several recordings before, or the "
+                 "figures of allocators with a budget.",
         .opts = opts,
         .quiet = "no report and no progress, only what is judged, warnings "
                  "and errors",
@@ -444,14 +447,12 @@ static int run_gate(struct request *o) {
     const struct compare_gate gate = {.save = o->save,
                                       .against = o->against,
                                       .tolerance = o->tolerance,
+                                      .files = &o->files,
+                                      .recordings = o->rounds.wanted,
                                       .trace = o->files.is_command ||
                                                        o->files.operands != 1
                                                    ? NULL
                                                    : o->files.operand[0]};
-    if (!compare_gate_check(&gate) ||
-        (o->files.is_command && !tool_temp_folder_make(&o->folder)) ||
-        !gather_traces(o, o->folder.path, NULL))
-        return compare_traces_failed(&o->c);
     return compare_gate(&o->c, &gate, text_out(o));
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_print.h"
+#include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/compare/compare_traces.h"
 #include "cmd/malloc_trace/compare/compare_verdict.h"
@@ -13,6 +14,7 @@
 #include "common/json.h"
 #include "common/main.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 #include "model/info.h"
 #include "open/trace_open.h"
@@ -26,37 +28,38 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GATE_FORMAT "malloc-trace counts 1"
+#define GATE_FORMAT "malloc-trace counts 2"
 
-struct count {
-    char name[128];
-    double now, before;
-    bool has_now, has_before;
-};
-
-/* A figure of several replays: the least and the most of them. */
-struct spread {
+/* A figure: the least and the most of it in several recordings, and in their
+   replays. */
+struct figure {
     char name[128];
     double least, most, least_before, most_before;
     bool has_now, has_before;
+    size_t seen; /* recordings that have it */
+    size_t last; /* one of these, the latest, from 1 */
 };
 
 struct counts {
-    struct count *list;
+    struct figure *list;
     size_t count, room;
-    struct spread *spread;
-    size_t spreads, spread_room;
-    double traces, saved_traces; /* that were counted; saved, 0: unknown */
-    const char *prefix;          /* of names, for the trace that is counted */
-    bool has_clock;              /* replay has a recorded clock */
-    bool has_sites;              /* the last trace has call sites */
-    bool has_threads;            /* and calls of several threads */
+    double traces, saved_traces; /* that were counted; saved */
+    size_t made;                 /* recordings, with the current one */
+    double saved_recordings;
+    const char *prefix; /* of names, for the trace that is counted */
+    int replays;        /* of each trace, for memory over time */
+    bool has_clock;     /* replay has a recorded clock */
+    bool has_sites;     /* the last trace has call sites */
+    bool has_threads;   /* and calls of several threads */
+    bool any_threads;   /* a recording had, now or when it was saved */
+    /* Calls of the current recording, of the first, and of the later ones. */
+    double calls, calls_first, calls_least, calls_most;
     /* the trace that was saved: "" if it is not known or has no sites */
     char saved_trace[PATH_MAX];
     double saved_bytes; /* its size */
 };
 
-static struct count *find_count(struct counts *all, const char *name) {
+static struct figure *find_figure(struct counts *all, const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->list[i].name, name) == 0)
             return &all->list[i];
@@ -65,42 +68,30 @@ static struct count *find_count(struct counts *all, const char *name) {
         tool_error("out of memory");
         return NULL;
     }
-    struct count *c = &all->list[all->count++];
-    memset(c, 0, sizeof(*c));
-    snprintf(c->name, sizeof(c->name), "%s", name);
-    return c;
+    struct figure *f = &all->list[all->count++];
+    memset(f, 0, sizeof(*f));
+    snprintf(f->name, sizeof(f->name), "%s", name);
+    return f;
 }
 
-static bool add_count(struct counts *all, double value, const char *fmt, ...)
+static bool add_figure(struct counts *all, double value, const char *fmt, ...)
     TCM_PRINTF(3, 4);
-static bool add_count(struct counts *all, double value, const char *fmt, ...) {
+static bool add_figure(struct counts *all, double value, const char *fmt, ...) {
     char name[128];
     va_list ap;
     int n = snprintf(name, sizeof(name), "%.30s", all->prefix);
     va_start(ap, fmt);
     vsnprintf(name + n, sizeof(name) - (size_t)n, fmt, ap);
     va_end(ap);
-    struct count *c = find_count(all, name);
-    if (c == NULL)
+    struct figure *f = find_figure(all, name);
+    if (f == NULL)
         return false;
-    c->now += value;
-    c->has_now = true;
+    f->least = f->has_now ? fmin(f->least, value) : value;
+    f->most = f->has_now ? fmax(f->most, value) : value;
+    f->has_now = true;
+    f->seen += f->last != all->made;
+    f->last = all->made;
     return true;
-}
-
-static struct spread *find_spread(struct counts *all, const char *name) {
-    for (size_t i = 0; i < all->spreads; i++)
-        if (strcmp(all->spread[i].name, name) == 0)
-            return &all->spread[i];
-    if (!tool_array_reserve(&all->spread, &all->spread_room, all->spreads + 1,
-                            sizeof(*all->spread))) {
-        tool_error("out of memory");
-        return NULL;
-    }
-    struct spread *s = &all->spread[all->spreads++];
-    memset(s, 0, sizeof(*s));
-    snprintf(s->name, sizeof(s->name), "%s", name);
-    return s;
 }
 
 /* --- Numbers -------------------------------------------------------------- */
@@ -123,19 +114,6 @@ for_each_number(const char *where, const struct tool_json_value *object,
             return false;
     }
     return true;
-}
-
-static bool
-read_file_numbers(const char *path, const char *format, const char *key,
-                  bool (*call)(void *ctx, const char *name, double value),
-                  void *ctx) {
-    const struct tool_json_value *root = compare_json_file(path, format);
-    if (root == NULL)
-        return false;
-    bool good = for_each_number(
-        path, key == NULL ? root : tool_json_member(root, key), call, ctx);
-    tool_json_read_free(root);
-    return good;
 }
 
 static bool read_run_numbers(const char *text, size_t n, const char *key,
@@ -198,26 +176,29 @@ static bool count_trace(struct counts *all, struct comparison *c,
     static struct info_file f;
     bool good =
         read_trace(c, t, &f) &&
-        add_count(all, (double)info_event_count(&f), "calls") &&
-        add_count(all, (double)f.requested_bytes, "requested_bytes") &&
-        add_count(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
-        add_count(all, (double)f.live.peak_blocks, "peak_live_blocks") &&
-        add_count(all, (double)f.live.bytes, "end_live_bytes");
+        add_figure(all, (double)info_event_count(&f), "calls") &&
+        add_figure(all, (double)f.requested_bytes, "requested_bytes") &&
+        add_figure(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
+        add_figure(all, (double)f.live.peak_blocks, "peak_live_blocks") &&
+        add_figure(all, (double)f.live.bytes, "end_live_bytes");
     for (unsigned k = MTF_OP_ALLOC; good && k <= MTF_OP_LAST_OPERATION; k++)
         if (f.ops[k] != 0)
-            good = add_count(all, (double)f.ops[k], "calls.%s", mtf_op_name(k));
+            good =
+                add_figure(all, (double)f.ops[k], "calls.%s", mtf_op_name(k));
     uint64_t sized = 0;
     for (unsigned b = 0; good && b < INFO_SIZES; b++) {
         sized += f.live.sizes[b];
         if (f.live.sizes[b] != 0)
-            good =
-                add_count(all, (double)f.live.sizes[b], "calls_of_size_to.%llu",
-                          (unsigned long long)info_size_to(b));
+            good = add_figure(all, (double)f.live.sizes[b],
+                              "calls_of_size_to.%llu",
+                              (unsigned long long)info_size_to(b));
     }
     TCM_ASSERT(!good || sized <= info_event_count(&f));
     TCM_ASSERT(!good || f.live.bytes <= f.live.peak_bytes);
     t->has_times = info_has_times(&f);
+    all->calls += (double)info_event_count(&f);
     all->has_threads = raw_threads_with_events(&f.threads) > 1;
+    all->any_threads |= all->has_threads;
     all->has_sites =
         f.have_header && (f.header.fixed.settings & MTF_SETTING_SITES) != 0;
     info_free(&f);
@@ -233,14 +214,14 @@ static bool take_counter(void *ctx, const char *name, double value) {
     if (all->has_threads || strstr(name, "returned") != NULL ||
         strstr(name, "released") != NULL)
         return true;
-    return add_count(all, value, "allocator.%.60s", name);
+    return add_figure(all, value, "allocator.%.60s", name);
 }
 
 #define INSTRUCTIONS "replay.instructions"
 
 static bool take_hardware(void *ctx, const char *name, double value) {
     return strcmp(name, "instructions") != 0 ||
-           add_count(ctx, value, INSTRUCTIONS);
+           add_figure(ctx, value, INSTRUCTIONS);
 }
 
 /* Replays the trace under this project's library, contestant OWN, on one
@@ -262,8 +243,9 @@ static bool count_replay(struct counts *all, struct comparison *c, size_t trace,
 
 /* --- Of memory over time -------------------------------------------------- */
 
-/* Replays for one spread: chance alone lets all of five be larger than all of
-   five others in one of 252 cases. */
+/* Recordings of a command for a baseline, and replays of a trace that is the
+   only one: chance alone lets all of five be larger than all of five others in
+   one of 252 cases. */
 enum { SPREAD_RUNS = 5 };
 
 /* Figures of a replay that are gated: its keys. A replay lacks calls where it
@@ -272,25 +254,13 @@ static const char *const memory_key[] = {
     "madvise_calls", "madvise_bytes", "munmap_calls",   "munmap_bytes",
     "mmap_calls",    "mmap_bytes",    "peak_rss_bytes", "avg_rss_bytes"};
 
-/* Takes one figure of one replay under contestant NAME; NAN: it has none. */
-static bool add_to_spread(struct counts *all, const char *name, const char *key,
-                          double value) {
-    char full[128];
-    if (isnan(value))
-        return true;
-    if (!(value >= 0 && value <= COMPARE_MOST_FIGURE)) {
-        tool_error("the replay: %s is %g, not a count from 0 to 1e18", key,
-                   value);
-        return false;
-    }
-    snprintf(full, sizeof(full), "%.30s%.60s.%s", all->prefix, name, key);
-    struct spread *s = find_spread(all, full);
-    if (s == NULL)
-        return false;
-    s->least = s->has_now ? fmin(s->least, value) : value;
-    s->most = s->has_now ? fmax(s->most, value) : value;
-    s->has_now = true;
-    return true;
+/* Returns the figure of memory over time that F is; NULL: it is a count. */
+static const char *memory_key_of(const struct figure *f) {
+    const char *dot = strrchr(f->name, '.');
+    for (size_t k = 0; dot != NULL && k < TCM_ARRAY_SIZE(memory_key); k++)
+        if (strcmp(dot + 1, memory_key[k]) == 0)
+            return memory_key[k];
+    return NULL;
 }
 
 /* Takes the figures of REPLAY. Mean memory is one over recorded time, if the
@@ -306,7 +276,14 @@ static bool add_memory(struct counts *all, struct compare_trace *t,
             (is_peak &&
              tool_json_is_false(tool_json_member(replay, "peak_rss_known"))))
             continue;
-        if (!add_to_spread(all, name, key, value))
+        if (isnan(value))
+            continue;
+        if (!(value >= 0 && value <= COMPARE_MOST_FIGURE)) {
+            tool_error("the replay: %s is %g, not a count from 0 to 1e18", key,
+                       value);
+            return false;
+        }
+        if (!add_figure(all, value, "%.60s.%s", name, key))
             return false;
     }
     return true;
@@ -350,7 +327,7 @@ static bool count_memory(struct counts *all, struct comparison *c,
     c->trace[trace].clock = c->counts_returns = true;
     for (size_t i = 0; i < c->contestants.count; i++) {
         bool goes_on = true;
-        for (int k = 0; k < SPREAD_RUNS && goes_on; k++)
+        for (int k = 0; k < all->replays && goes_on; k++)
             if (tool_stop_requested() ||
                 !count_memory_once(all, c, trace, i, &goes_on))
                 return false;
@@ -358,23 +335,19 @@ static bool count_memory(struct counts *all, struct comparison *c,
     return true;
 }
 
+/* Tells whether a count needs a counter of the processor. */
+static bool is_of_hardware(const struct figure *f) {
+    size_t n = strlen(f->name), end = strlen(INSTRUCTIONS);
+    return n >= end && strcmp(f->name + n - end, INSTRUCTIONS) == 0;
+}
+
+/* Least value of F: a recording that lacks a count has none of these calls. */
+static double least_now(const struct counts *all, const struct figure *f) {
+    bool is_count = memory_key_of(f) == NULL && !is_of_hardware(f);
+    return is_count && f->seen < all->made ? 0 : f->least;
+}
+
 /* --- The file ------------------------------------------------------------- */
-
-static bool take_saved_count(void *ctx, const char *name, double value) {
-    struct count *c = find_count(ctx, name);
-    if (c == NULL)
-        return false;
-    c->before = value;
-    c->has_before = true;
-    return true;
-}
-
-static bool take_saved_traces(void *ctx, const char *name, double value) {
-    struct counts *all = ctx;
-    if (strcmp(name, "traces") == 0)
-        all->saved_traces = value;
-    return true;
-}
 
 /* Reads which trace was counted, if it has call sites. */
 static void read_saved_trace(struct counts *all,
@@ -385,14 +358,17 @@ static void read_saved_trace(struct counts *all,
                  compare_json_text(root, "trace"));
 }
 
-/* Reads the trace and "spreads", which files of older versions lack. */
-static bool read_saved_spreads(struct counts *all, const char *path) {
+static bool read_saved(struct counts *all, const char *path) {
     const struct tool_json_value *root = compare_json_file(path, GATE_FORMAT);
     bool good = root != NULL;
-    if (good)
-        read_saved_trace(all, root);
+    if (!good)
+        return false;
+    read_saved_trace(all, root);
+    all->saved_traces = compare_json_number(root, "traces");
+    all->saved_recordings = compare_json_number(root, "recordings");
+    all->any_threads = tool_json_is_true(tool_json_member(root, "threads"));
     const struct tool_json_value *v =
-        tool_json_first(tool_json_member(root, "spreads"));
+        tool_json_first(tool_json_member(root, "counts"));
     for (; good && v != NULL; v = tool_json_next(v)) {
         double least = compare_json_number(v, "least");
         double most = compare_json_number(v, "most");
@@ -402,23 +378,16 @@ static bool read_saved_spreads(struct counts *all, const char *path) {
             good = false;
             continue;
         }
-        struct spread *s = find_spread(all, tool_json_key(v));
-        good = s != NULL;
+        struct figure *f = find_figure(all, tool_json_key(v));
+        good = f != NULL;
         if (!good)
             continue;
-        s->least_before = least;
-        s->most_before = most;
-        s->has_before = true;
+        f->least_before = least;
+        f->most_before = most;
+        f->has_before = true;
     }
     tool_json_read_free(root);
     return good;
-}
-
-static bool read_saved(struct counts *all, const char *path) {
-    return read_file_numbers(path, GATE_FORMAT, NULL, take_saved_traces, all) &&
-           read_file_numbers(path, GATE_FORMAT, "counts", take_saved_count,
-                             all) &&
-           read_saved_spreads(all, path);
 }
 
 /* Tells whether a file of the name PATH can be written. false: errno tells why
@@ -432,17 +401,16 @@ static bool can_write(const char *path) {
     return access(n == 0 ? "." : folder, W_OK | X_OK) == 0;
 }
 
-bool compare_gate_check(const struct compare_gate *g) {
-    struct counts saved = {.traces = 0};
-    bool good = g->against == NULL || read_saved(&saved, g->against);
-    free(saved.list);
-    free(saved.spread);
-    if (good && g->save != NULL && !can_write(g->save)) {
-        tool_error("--save-baseline: cannot write %s: %s", g->save,
-                   strerror(errno));
+/* Reads the file to compare with, and checks the one to write. false: a message
+   was printed. */
+static bool read_files(struct counts *all, const struct compare_gate *g) {
+    if (g->against != NULL && !read_saved(all, g->against))
         return false;
-    }
-    return good;
+    if (g->save == NULL || can_write(g->save))
+        return true;
+    tool_error("--save-baseline: cannot write %s: %s", g->save,
+               strerror(errno));
+    return false;
 }
 
 /* Puts the trace into the file, for a later comparison of its functions. */
@@ -468,16 +436,16 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
     tool_json_string(&j, "command", c->command == NULL ? "" : c->command);
     tool_json_u64(&j, "traces", c->traces);
     put_trace(all, g->trace, &j);
+    tool_json_u64(&j, "recordings", all->made);
+    tool_json_bool(&j, "threads", all->any_threads);
     tool_json_begin_object(&j, "counts");
-    for (size_t i = 0; i < all->count; i++)
-        tool_json_double(&j, all->list[i].name, all->list[i].now);
-    tool_json_end_object(&j);
-    tool_json_begin_object(&j, "spreads");
-    for (size_t i = 0; i < all->spreads; i++) {
-        const struct spread *s = &all->spread[i];
-        tool_json_begin_object(&j, s->name);
-        tool_json_double(&j, "least", s->least);
-        tool_json_double(&j, "most", s->most);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct figure *f = &all->list[i];
+        if (!f->has_now)
+            continue;
+        tool_json_begin_object(&j, f->name);
+        tool_json_double(&j, "least", least_now(all, f));
+        tool_json_double(&j, "most", f->most);
         tool_json_end_object(&j);
     }
     tool_json_end_object(&j);
@@ -489,22 +457,27 @@ static bool save_counts(const struct comparison *c, const struct counts *all,
 static void tell_saved(const struct comparison *c, const struct counts *all,
                        const char *path, FILE *out) {
     struct tool_text t;
+    size_t counts = 0, memory = 0, differ = 0;
     if (tool_is_quiet() || tool_file_is_stdout(path))
         return;
-    fprintf(out, "%s: %zu counts of ", tool_text_shown(path), all->count);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct figure *f = &all->list[i];
+        counts += f->has_now;
+        memory += f->has_now && memory_key_of(f) != NULL;
+        differ += f->has_now && least_now(all, f) != f->most;
+    }
+    fprintf(out, "%s: %zu counts of ", tool_text_shown(path), counts);
     if (c->traces == 1)
         fprintf(out, "%s", tool_text_shown(c->trace[0].name));
     else
         fprintf(out, "%zu traces", c->traces);
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->list[i].name, "calls") == 0)
-            fprintf(out, " (%s calls)",
-                    tool_text_count(&t, tool_text_whole(all->list[i].now)));
-    if (all->spreads != 0) {
-        fprintf(out,
-                ", and of memory over time %zu figures of %d replays "
-                "each, under ",
-                all->spreads, (int)SPREAD_RUNS);
+    fprintf(out, " (%s calls)",
+            tool_text_count(&t, tool_text_whole(all->calls)));
+    if (all->made > 1)
+        fprintf(out, " in %zu recordings, of which %zu differ", all->made,
+                differ);
+    if (memory != 0) {
+        fprintf(out, ", %zu of memory over time, under ", memory);
         for (size_t i = 0; i < c->contestants.count; i++)
             fprintf(out, "%s%s", i == 0 ? "" : ", ",
                     compare_contestant_shown(&c->contestants.list[i]));
@@ -513,12 +486,6 @@ static void tell_saved(const struct comparison *c, const struct counts *all,
 }
 
 /* --- The judgement -------------------------------------------------------- */
-
-/* Tells whether a count needs a counter of the processor. */
-static bool is_of_hardware(const struct count *c) {
-    size_t n = strlen(c->name), end = strlen(INSTRUCTIONS);
-    return n >= end && strcmp(c->name + n - end, INSTRUCTIONS) == 0;
-}
 
 /* Tells whether counts can be compared at all; OUT gets the reason if not.
    LACKS: a trace is incomplete. Blocks whose frees it lacks would be more than
@@ -536,7 +503,7 @@ static bool are_comparable(const struct counts *all, bool lacks, FILE *out) {
         fputs("not judged: the file has no counts\n", out);
         return false;
     }
-    if (all->saved_traces != 0 && all->saved_traces != all->traces) {
+    if (all->saved_traces != all->traces) {
         fprintf(out,
                 "not judged: the file has counts of %.0f traces, and there "
                 "are %.0f\n",
@@ -548,93 +515,126 @@ static bool are_comparable(const struct counts *all, bool lacks, FILE *out) {
 
 struct judgement {
     size_t more, less, same;
-    size_t skipped; /* a figure is missing */
-    size_t lost;    /* skipped, and the file has the figure */
+    size_t skipped;  /* a figure is missing */
+    size_t lost;     /* skipped, and the file has the figure */
+    size_t unjudged; /* threads decide them, and one recording tells nothing */
 };
 
 /* Least tolerance of a mean over recorded time. How long the program was in a
    state depends on what else the machine did, in each recording anew. */
 #define MEAN_TOLERANCE 0.1
 
-static bool is_mean(const struct spread *s) {
-    const char *key = strrchr(s->name, '.');
-    return key != NULL && strcmp(key, ".avg_rss_bytes") == 0;
+/* Fewest recordings whose spread shows that a figure does not vary. */
+#define RECORDINGS_LEAST 3
+
+/* Figures that vary: differences that say nothing, of calls and blocks and of
+   bytes. */
+#define FLOOR_CALLS 16
+#define FLOOR_BYTES (128 << 10)
+
+/* Tells whether F, of a program with threads, may vary for all that is known.
+   Sums over all threads hardly do. */
+static bool is_unknown(const struct counts *all, const struct figure *f) {
+    const char *name = f->name + strspn(f->name, "0123456789.");
+    return all->any_threads && all->saved_recordings < RECORDINGS_LEAST &&
+           strcmp(name, "calls") != 0 && strncmp(name, "calls.", 6) != 0 &&
+           strcmp(name, "requested_bytes") != 0;
 }
 
-/* Judges a spread: it differs if no value of one is within the tolerance of a
-   value of the other. */
-static void judge_spread(const struct spread *s, double tolerance,
-                         struct judgement *j, FILE *out) {
+/* The difference to the saved values of F that says nothing. Start-up code may
+   vary by a few calls; what varied in recordings may vary by as much again on
+   either side; resident memory is counted in batches of 32 pages on each
+   processor. */
+static double slack_of(const struct counts *all, const struct figure *f) {
+    const char *key = memory_key_of(f);
+    double spread = f->most_before - f->least_before;
+    bool is_sum = all->any_threads && all->saved_recordings < RECORDINGS_LEAST;
+    if (key == NULL && spread == 0 && !is_sum)
+        return 2;
+    double floor = strstr(f->name, "bytes") == NULL ? FLOOR_CALLS : FLOOR_BYTES;
+    if (key != NULL && strstr(key, "rss") != NULL)
+        floor *= fmax((double)sysconf(_SC_NPROCESSORS_ONLN), 1);
+    return fmax(2 * spread, floor);
+}
+
+static double tolerance_of(const struct figure *f, double tolerance) {
+    const char *key = memory_key_of(f);
+    bool is_mean = key != NULL && strcmp(key, "avg_rss_bytes") == 0;
+    return is_mean ? fmax(tolerance, MEAN_TOLERANCE) : tolerance;
+}
+
+static void print_difference(const struct counts *all, const struct figure *f,
+                             const char *end, FILE *out) {
     struct tool_text a, b, d, e;
-    if (s->has_now != s->has_before) {
-        if (!s->has_now) /* else the file is of an older version */
+    double least = least_now(all, f), was = f->most_before;
+    fprintf(out, "%-40s %16s", tool_text_shown(f->name),
+            tool_text_count(&a, tool_text_whole(least)));
+    if (least != f->most)
+        fprintf(out, " to %s", tool_text_count(&b, tool_text_whole(f->most)));
+    fprintf(out, ", was %16s",
+            tool_text_count(&d, tool_text_whole(f->least_before)));
+    if (f->least_before != was)
+        fprintf(out, " to %s", tool_text_count(&e, tool_text_whole(was)));
+    else
+        fprintf(out, "  %+.2f %%",
+                was == 0 ? 100.0 : 100 * (least - was) / was);
+    fprintf(out, "%s\n", end);
+}
+
+/* Judges F: it differs if no value of it is within the tolerance of a saved
+   one. OUT NULL: nothing is printed. */
+static void judge_figure(const struct counts *all, const struct figure *f,
+                         double tolerance, struct judgement *j, FILE *out) {
+    bool is_count = memory_key_of(f) == NULL && !is_of_hardware(f);
+    if (!is_count && f->has_before != f->has_now) {
+        if (!f->has_now && out != NULL)
             fprintf(out, "%s: not judged, no replay has this figure here\n",
-                    tool_text_shown(s->name));
+                    tool_text_shown(f->name));
         j->skipped++;
-        j->lost += !s->has_now;
+        j->lost += !f->has_now;
         return;
     }
-    if (is_mean(s))
-        tolerance = fmax(tolerance, MEAN_TOLERANCE);
-    bool is_bytes = strstr(s->name, "_bytes") != NULL;
-    /* the kernel counts resident pages in batches of 32 */
-    double slack = is_bytes ? 32 * 4096 : 2;
+    double slack = slack_of(all, f), least = least_now(all, f);
+    tolerance = tolerance_of(f, tolerance);
     bool more =
-        s->least > s->most_before + fmax(tolerance * s->most_before, slack);
+        least > f->most_before + fmax(tolerance * f->most_before, slack);
     bool less =
-        s->most < s->least_before - fmax(tolerance * s->least_before, slack);
-    j->more += more;
-    j->less += less;
-    j->same += !more && !less;
-    if (more || less)
-        fprintf(out, "%-40s %16s to %s, was %s to %s%s\n",
-                tool_text_shown(s->name),
-                tool_text_count(&a, tool_text_whole(s->least)),
-                tool_text_count(&b, tool_text_whole(s->most)),
-                tool_text_count(&d, tool_text_whole(s->least_before)),
-                tool_text_count(&e, tool_text_whole(s->most_before)),
-                more ? "  MORE" : "");
+        f->most < f->least_before - fmax(tolerance * f->least_before, slack);
+    bool judged = !is_unknown(all, f);
+    j->unjudged += !judged;
+    j->more += judged && more;
+    j->less += judged && less;
+    j->same += judged && !more && !less;
+    if (out != NULL && (more || less))
+        print_difference(all, f,
+                         !judged ? "  not judged"
+                         : more  ? "  MORE"
+                                 : "",
+                         out);
+}
+
+static struct judgement judge_figures(const struct counts *all,
+                                      double tolerance, FILE *out) {
+    struct judgement j = {.more = 0};
+    for (size_t i = 0; i < all->count; i++)
+        judge_figure(all, &all->list[i], tolerance, &j, out);
+    TCM_ASSERT(j.more + j.less + j.same + j.skipped + j.unjudged == all->count);
+    return j;
 }
 
 static int judge_counts(const struct counts *all, bool lacks, double tolerance,
                         FILE *out) {
-    struct tool_text a, b;
-    struct judgement j = {.more = 0};
     if (!are_comparable(all, lacks, out))
         return TOOL_DAMAGED;
-    for (size_t i = 0; i < all->count; i++) {
-        const struct count *c = &all->list[i];
-        double was = c->has_before ? c->before : 0;
-        double is = c->has_now ? c->now : 0;
-        if (is_of_hardware(c) && c->has_before != c->has_now) {
-            fprintf(out, "%s: %s\n", tool_text_shown(c->name),
-                    c->has_now
-                        ? "not judged, the file has no such count"
-                        : "not judged, this machine does not count them");
-            j.skipped++;
-            j.lost += !c->has_now;
-            continue;
-        }
-        /* start-up code may vary by a few calls */
-        if (fabs(is - was) <= fmax(tolerance * was, 2)) {
-            j.same++;
-            continue;
-        }
-        fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
-                tool_text_shown(c->name),
-                tool_text_count(&a, tool_text_whole(is)),
-                tool_text_count(&b, tool_text_whole(was)),
-                was == 0 ? 100.0 : 100 * (is - was) / was,
-                is > was ? "  MORE" : "");
-        *(is > was ? &j.more : &j.less) += 1;
-    }
-    for (size_t i = 0; i < all->spreads; i++)
-        judge_spread(&all->spread[i], tolerance, &j, out);
-    size_t judged = j.more + j.less + j.same;
-    TCM_ASSERT(judged + j.skipped == all->count + all->spreads);
+    struct judgement j = judge_figures(all, tolerance, out);
+    if (j.unjudged != 0)
+        fprintf(out,
+                "%zu counts are not judged: threads decide them, and the file "
+                "has one recording; save it from the command\n",
+                j.unjudged);
     fprintf(out,
             "%zu counts: %zu more than before, %zu less (tolerance %g %%)\n",
-            judged, j.more, j.less, 100 * tolerance);
+            j.more + j.less + j.same, j.more, j.less, 100 * tolerance);
     return j.more != 0 ? TOOL_BUDGET : j.lost != 0 ? TOOL_DAMAGED : TOOL_OK;
 }
 
@@ -682,10 +682,10 @@ static const char *order_of(const struct counts *all) {
     double most = 1;
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < TCM_ARRAY_SIZE(order); k++) {
-            const struct count *c = &all->list[i];
-            if (strcmp(c->name, order[k].count) == 0 && c->has_before &&
-                c->before > 0 && c->now / c->before > most) {
-                most = c->now / c->before;
+            const struct figure *f = &all->list[i];
+            if (strcmp(f->name, order[k].count) == 0 && f->has_before &&
+                f->most_before > 0 && f->least / f->most_before > most) {
+                most = f->least / f->most_before;
                 found = order[k].option;
             }
         }
@@ -729,22 +729,120 @@ static void tell_functions(const struct counts *all,
           out);
 }
 
+/* --- Recordings ----------------------------------------------------------- */
+
+/* Takes the counts of the traces of C, one recording. false: a message was
+   printed, or a stop was requested. */
+static bool count_recording(struct counts *all, struct comparison *c,
+                            size_t own) {
+    char prefix[32];
+    all->made++;
+    all->calls = 0;
+    if (all->made > 1 && all->traces != (double)c->traces) {
+        c->unseen = tool_not_judged("the recordings",
+                                    "they have different numbers of processes "
+                                    "(--all-processes)") != TOOL_OK;
+        return false;
+    }
+    all->traces = (double)c->traces;
+    bool good = comparison_make_room(c, 1);
+    for (size_t t = 0; good && t < c->traces; t++) {
+        snprintf(prefix, sizeof(prefix), "%zu.", t);
+        all->prefix = c->traces == 1 ? "" : prefix;
+        good = !tool_stop_requested() && count_trace(all, c, &c->trace[t]) &&
+               count_replay(all, c, t, own) && count_memory(all, c, t);
+    }
+    if (all->made == 1) {
+        all->calls_first = all->calls;
+        all->calls_least = INFINITY;
+    } else {
+        all->calls_least = fmin(all->calls_least, all->calls);
+        all->calls_most = fmax(all->calls_most, all->calls);
+    }
+    return good;
+}
+
+/* Warns if the first recording differs from all others, which are alike. */
+static void warn_of_first(const struct counts *all) {
+    struct tool_text a, b;
+    double first = all->calls_first;
+    double least = all->calls_least, most = all->calls_most;
+    if (all->made < RECORDINGS_LEAST ||
+        (first >= least - FLOOR_CALLS && first <= most + FLOOR_CALLS) ||
+        fmin(fabs(first - least), fabs(first - most)) < 2 * (most - least))
+        return;
+    tool_warn("the first recording has %s calls, the others %s: files that a "
+              "program leaves for its next run, as Python its .pyc, change its "
+              "counts; run it once before",
+              tool_text_count(&a, tool_text_whole(first)),
+              tool_text_count(&b, tool_text_whole(most)));
+}
+
+/* Tells whether the command is to be recorded again: for a baseline until there
+   are MOST recordings; else while a count is larger than before. */
+static bool wants_another(const struct counts *all, const struct comparison *c,
+                          const struct compare_gate *g, size_t most,
+                          const struct compare_recorded *recorded) {
+    if (all->made >= most || c->lacks || recorded->ended_by_user ||
+        tool_stop_requested() ||
+        (g->save == NULL && judge_figures(all, g->tolerance, NULL).more == 0))
+        return false;
+    bool first = all->made == 1;
+    if (first && !compare_program_can_repeat()) {
+        tool_warn("standard input cannot be read again: there is one "
+                  "recording");
+        return false;
+    }
+    if (first && !tool_is_quiet())
+        fprintf(stderr, "%s: %s%s recorded %s%zu times in all (-n)\n",
+                tool_name(), g->files->operand[0],
+                g->save != NULL ? " is" : ": counts are larger: it is",
+                g->save != NULL ? "" : "at most ", most);
+    return true;
+}
+
+/* Most recordings of the command. */
+static size_t recordings_of(const struct compare_gate *g) {
+    return !g->files->is_command ? 1
+           : g->recordings == 0  ? SPREAD_RUNS
+                                 : g->recordings;
+}
+
+/* Records and counts. false: a message was printed, or a stop was requested. */
+static bool count_all(struct counts *all, struct comparison *c,
+                      const struct compare_gate *g) {
+    struct tool_temp_folder folder = {.path = ""};
+    struct compare_recorded recorded = {.status = 0};
+    size_t own = 0, most = recordings_of(g);
+    bool wants_clock = c->clock == NULL || strcmp(c->clock, "recorded") == 0;
+    off_t input = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    bool good = true;
+    all->replays = most > 1 && compare_program_can_repeat() ? 1 : SPREAD_RUNS;
+    do {
+        if (all->made != 0 && input >= 0)
+            (void)lseek(STDIN_FILENO, input, SEEK_SET);
+        g->files->again = all->made != 0;
+        while (c->traces != 0)
+            comparison_remove_trace(c);
+        good =
+            (!g->files->is_command || tool_temp_folder_make(&folder)) &&
+            compare_traces_gather(c, g->files, folder.path, NULL, &recorded) &&
+            (all->made != 0 ||
+             (choose_counted(c, &own) &&
+              (!wants_clock || compare_run_has_clock(&all->has_clock)))) &&
+            count_recording(all, c, own);
+        tool_temp_folder_remove(&folder);
+    } while (good && wants_another(all, c, g, most, &recorded));
+    if (good)
+        warn_of_first(all);
+    return good;
+}
+
 int compare_gate(struct comparison *c, const struct compare_gate *g,
                  FILE *out) {
     static struct counts all;
-    char prefix[32];
     int status = TOOL_OK;
-    size_t own;
-    bool wants_clock = c->clock == NULL || strcmp(c->clock, "recorded") == 0;
-    all.traces = (double)c->traces;
-    bool good = choose_counted(c, &own) && comparison_make_room(c, 1) &&
-                (!wants_clock || compare_run_has_clock(&all.has_clock));
-    for (size_t t = 0; good && t < c->traces; t++) {
-        snprintf(prefix, sizeof(prefix), "%zu.", t);
-        all.prefix = c->traces == 1 ? "" : prefix;
-        good = !tool_stop_requested() && count_trace(&all, c, &c->trace[t]) &&
-               count_replay(&all, c, t, own) && count_memory(&all, c, t);
-    }
+    bool good = read_files(&all, g) && count_all(&all, c, g);
     if (good && !tool_is_quiet())
         compare_print_untouched(c, out);
     if (good && c->lacks && g->save != NULL) {
@@ -757,14 +855,11 @@ int compare_gate(struct comparison *c, const struct compare_gate *g,
             tell_saved(c, &all, g->save, out);
     }
     if (good && g->against != NULL) {
-        good = read_saved(&all, g->against);
-        if (good)
-            status = judge_counts(&all, c->lacks, g->tolerance, out);
-        if (good && status == TOOL_BUDGET && !tool_is_quiet())
+        status = judge_counts(&all, c->lacks, g->tolerance, out);
+        if (status == TOOL_BUDGET && !tool_is_quiet())
             tell_functions(&all, g, out);
     }
     free(all.list);
-    free(all.spread);
     if (tool_stop_requested()) {
         tool_error("interrupted: nothing was judged");
         return TOOL_DAMAGED;

@@ -8,40 +8,41 @@
  * --save-baseline and --against: counts of the requests in a trace, of what
  * this project's allocator does while it is replayed, and of the memory that
  * allocators take and give back as recorded time passes. No times: on any
- * machine, busy or not, the same trace gives the same counts. Figures that may
- * differ from replay to replay are spreads, the least and the most of some.
+ * machine, busy or not, the same trace gives the same counts. What threads or
+ * time decide differs between recordings of a program, so each figure is the
+ * least and the most of several.
  *
  * Threads: one.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_GATE_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_GATE_H
 
-#include "cmd/malloc_trace/compare/compare_model.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
 
 #include <stdio.h>
 
 struct compare_gate {
     const char *save, *against; /* files; each NULL: not given */
     double tolerance;           /* a ratio */
+    struct compare_files *files;
+    size_t recordings; /* of a command, at most; 0: as many as suffice */
     const char *trace; /* the only trace, a file that stays; NULL: there are
                           several, or it will be removed */
 };
 
-/* Checks the files of G, before what is counted is run or read. false: AGAINST
-   has no counts, or SAVE cannot be written; a message was printed. */
-bool compare_gate_check(const struct compare_gate *g);
-
 /*
- * Counts the traces of C: memory under each of its contestants and under this
- * project's library, which is added if it is missing. Writes the counts to
- * G->save, and says so on OUT; or compares them with those in G->against, names
- * on OUT each that differs by more than the tolerance, and which functions
- * made the difference, or how to find them. Returns an exit status:
- * TOOL_DAMAGED where nothing can be judged: a trace is incomplete (G->save is
- * not written then), G->against has counts of another number of traces or none,
- * or a stop was requested; TOOL_BUDGET if a count is larger than it may be;
- * else TOOL_DAMAGED where G->against has instructions or memory that are not
- * counted now.
+ * Counts the traces of G->files: memory under each contestant of C and under
+ * this project's library, which is added if it is missing. A command is
+ * recorded several times for G->save, and for G->against again while a count is
+ * larger than before. Writes the counts to G->save, and says so on OUT; or
+ * compares them with those in G->against, which is read first, names on OUT
+ * each that differs by more than the tolerance, and which functions made the
+ * difference, or how to find them. Returns an exit status: TOOL_DAMAGED where
+ * nothing can be judged: a trace is incomplete (G->save is not written then),
+ * the program was not seen, G->against has counts of another number of traces
+ * or none, or a stop was requested; TOOL_BUDGET if a count is larger than it
+ * may be; else TOOL_DAMAGED where G->against has instructions or memory that
+ * are not counted now.
  */
 int compare_gate(struct comparison *c, const struct compare_gate *g, FILE *out);
 

@@ -255,16 +255,16 @@ bool compare_traces_set_modes(struct comparison *c) {
 
 /* --- Recordings of a command ---------------------------------------------- */
 
-/* Adds the traces of the process with the most events, or of ALL_PROCESSES that
+/* Adds the traces of the process with the most events, or of all processes that
    have at least a twentieth of its events: figures of smaller ones are mostly
    those of start and end. */
 static bool add_recordings(struct comparison *c,
                            const struct open_recordings *all,
-                           const char *sorted, bool all_processes) {
+                           const struct compare_files *f, const char *sorted) {
     size_t taken = 0;
     while (taken < all->count &&
-           (taken == 0 || (all_processes && all->list[taken].events >=
-                                                all->list[0].events / 20))) {
+           (taken == 0 || (f->all_processes && all->list[taken].events >=
+                                                   all->list[0].events / 20))) {
         const struct open_recording *r = &all->list[taken++];
         if (tool_stop_requested() || !add_trace(c, r->path, sorted))
             return false;
@@ -277,10 +277,10 @@ static bool add_recordings(struct comparison *c,
         }
     }
     TCM_ASSERT(taken == c->traces);
-    if (taken < all->count)
+    if (taken < all->count && !f->again)
         open_recordings_warn(
             all, taken, "compared",
-            all_processes ? "" : "; --all-processes adds the larger ones");
+            f->all_processes ? "" : "; --all-processes adds the larger ones");
     return true;
 }
 
@@ -481,8 +481,10 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     c->unseen = status == TOOL_DAMAGED;
     if (status != TOOL_OK)
         return false;
-    note_linked(c, &facts);
-    record_program_note(&facts);
+    if (!f->again) {
+        note_linked(c, &facts);
+        record_program_note(&facts);
+    }
     if (!set_sites(f, &facts) ||
         !run_recorder(
             f->operand, folder,
@@ -499,7 +501,7 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
         if (!WIFEXITED(end.status) || WEXITSTATUS(end.status) < CANNOT_RUN)
             (void)compare_traces_unseen(c, command);
     }
-    good = good && add_recordings(c, &all, sorted, f->all_processes);
+    good = good && add_recordings(c, &all, f, sorted);
     open_recordings_free(&all);
     return good && check_end(f, r, &end);
 }

@@ -24,6 +24,7 @@ struct compare_files {
     /* For a COMMAND */
     bool all_processes;
     bool must_succeed; /* else a failure is a warning */
+    bool again;        /* it was recorded before: notes are not repeated */
     bool needs_sites;
     const char *sites; /* mode of `record`; NULL: one that suits the program,
                           unless the environment has one */
