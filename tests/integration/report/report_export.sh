@@ -278,7 +278,6 @@ like "is named" "$err" '-o: "x": no --to=FORMAT'
 fails_with "two formats and one file" 2 report --to=csv --to=json -o x stacks.p
 fails_with "two formats on standard output" 2 report --to=csv --to=json stacks.p
 fails_with "a format twice" 2 report --to=csv -o x --to=csv -o y stacks.p
-fails_with "also by its option" 2 report --to=csv -o x --csv y stacks.p
 [ ! -e x ] && [ ! -e y ]
 result "then nothing is written" $?
 if have script; then

@@ -241,18 +241,6 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .help = "let all who reach the page read it",
          .flag = &r->no_token},
         REPORT_INPUT_OPTIONS(&r->in, true),
-        /* Formats as options of their own, for one release. */
-        {.name = "csv", .value = "FILE", .text = &r->out[TO_CSV]},
-        {.name = "json", .value = "FILE", .text = &r->out[TO_JSON]},
-        {.name = "html", .value = "FILE", .text = &r->out[TO_HTML]},
-        {.name = "objects", .value = "FILE", .text = &r->out[TO_OBJECTS]},
-        {.name = "folded", .value = "FILE", .text = &r->out[TO_FOLDED]},
-        {.name = "pprof", .value = "FILE", .text = &r->out[TO_PPROF]},
-        {.name = "speedscope", .value = "FILE", .text = &r->out[TO_SPEEDSCOPE]},
-        {.name = "dhat", .value = "FILE", .text = &r->out[TO_DHAT]},
-        {.name = "heap-profile",
-         .value = "FILE",
-         .text = &r->out[TO_HEAP_PROFILE]},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace report [OPTION]... TRACE...\n"
