@@ -44,7 +44,7 @@ check "leaks" page odd --leaks
 is "alone in the table" "$(grep -c 'class="place">liby' odd.html)" 0
 page odd
 make_trace empty.p </dev/null
-check "a trace without events" page empty
+fails_with "a trace without events" 3 page empty
 look empty
 fails_with "a page in the JSON's place" 2 "$malloc_trace" report \
     --to=html -o same --to=json -o same odd.p
