@@ -20,6 +20,9 @@ static void work(void) {
         p[i % 100] = malloc((size_t)(i * 7919 % 500));
     }
 }
+static void nothing(int sig) {
+    (void)sig;
+}
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     char line[100];
@@ -53,6 +56,11 @@ int main(int argc, char **argv) {
         printf("terminal %d%d%d\n", isatty(0), isatty(1), isatty(2));
     } else if (strcmp(what, "wait") == 0) {
         sleep(30);
+    } else if (strcmp(what, "serve") == 0) {
+        signal(SIGINT, nothing);
+        puts("serving");
+        fflush(stdout);
+        pause();
     } else {
         puts("out");
         fflush(stdout);
@@ -252,8 +260,10 @@ cat >server.sh <<'END'
 rm "$1"
 END
 touch once
-compare -n 3 --run-program -- sh server.sh once </dev/null
+compare -n 3 -- sh server.sh once </dev/null
 is "a server: status" "$status" 0
+like "a server: a line says before that it is run again" "$err" \
+    "^malloc-trace compare: sh is run under each allocator, too, without its"
 get program_skipped >got
 like "is not run again" got "it did not end by itself"
 is "and no contestant fails of it" "$(get glibc.failed tcmalloc-mt.failed)" \
@@ -430,6 +440,23 @@ done
 timeout --foreground --preserve-status -s INT 2 "$malloc_trace" compare \
     --save-baseline served -- ./does wait >"$out" 2>"$err"
 is "nor does a gate take it for a failure" "$?,$(ls served)" "0,served"
+if have setsid; then
+    # in the background of a script, where an interrupt is ignored
+    rm -f j
+    # shellcheck disable=SC2016
+    setsid sh -c 'trap "" INT
+exec "$0" compare -n 1 -a glibc -a tcmalloc-mt --json j -- ./does serve' \
+        "$malloc_trace" >"$out" 2>"$err" &
+    eventually 100 grep -q serving "$out"
+    kill -INT -- -$!
+    wait $!
+    is "one that ends by an ignored interrupt is compared" \
+        "$?,$(get interrupted glibc.runs)" "0,false|1"
+    get program_skipped >got
+    like "and is not run again" got "a signal ended it when it was recorded"
+else
+    skip "an ignored interrupt" "no setsid"
+fi
 if have setsid && have script; then
     # a terminal sends its interrupt to all of the group
     { sleep 2 && printf '\003' && sleep 30; } |

@@ -112,8 +112,34 @@ if $CC -shared -fPIC -O1 -fno-builtin -o locked.so locked.c -ldl -pthread 2>err 
     for file in p.*; do
         check_trace "a malloc with a lock" "$file" 200000
     done
+    # the fork handler must not create a thread with that calloc
+    timeout -s KILL 60 env TCMALLOC_TRACE_CONTROL=1 \
+        LD_PRELOAD="./locked.so:$tracing" ./loop >out.txt 2>err.txt
+    is "a malloc with a lock, control socket: status" "$? $(cat err.txt)" "3 "
 else
     skip "a malloc with a lock" "no compiler here"
+fi
+
+# A malloc that the user preloads gets no calls: record says so.
+cat >own.c <<'END'
+#include <stddef.h>
+extern void *__libc_malloc(size_t n);
+void *malloc(size_t n) { return __libc_malloc(n); }
+END
+echo 'int plain;' >plain.c
+$CC -shared -fPIC -o plain.so plain.c
+if $CC -shared -fPIC -O1 -fno-builtin -o own.so own.c 2>err &&
+    LD_PRELOAD=./own.so sh -c : 2>err && [ ! -s err ]; then
+    for lib in own plain; do
+        LD_PRELOAD="./$lib.so" "$malloc_trace" record -q -o "r.$suffix" -- \
+            ./target >out.txt 2>err
+        is "record beside $lib.so: status" $? 7
+        is "record: of $lib.so's malloc is warned, if it has one" \
+            "$(grep -c "LD_PRELOAD has ./$lib.so, whose malloc gets no" err)" \
+            "$([ $lib = own ] && echo 1 || echo 0)"
+    done
+else
+    skip "record beside a preloaded malloc" "no __libc_malloc"
 fi
 
 # Such libraries as are in use, where they are installed.

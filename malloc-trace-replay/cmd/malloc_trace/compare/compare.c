@@ -464,7 +464,8 @@ static void plan_program(struct request *o) {
     o->program = (struct compare_command){
         .words = o->files.operand,
         .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-        .recorded_ns = o->recorded.wall_ns};
+        .recorded_ns = o->recorded.wall_ns,
+        .asked = o->run_program};
     o->rounds.program = &o->program;
     o->rounds.program_always = o->run_program;
     if (!o->run_program)

@@ -141,6 +141,17 @@ static bool program_fits(struct work *w, size_t round) {
     return (double)w->program_ns + round_ns <= allowed_ns * fmin(part, 1);
 }
 
+/* Says before the first run of the program that it is run again. */
+static void tell_of_program(struct work *w) {
+    if (w->program_runs != 0 || tool_is_quiet())
+        return;
+    clear_progress(w);
+    fprintf(stderr,
+            "%s: %s is run under each allocator, too, without its output%s\n",
+            tool_name(), tool_text_shown(w->r->program->words[0]),
+            w->r->program_always ? "" : " (not with --no-run-program)");
+}
+
 /* Runs the program. One that failed under a contestant is not tried there
    again. */
 static bool make_program_run(struct work *w, size_t round, size_t contestant) {
@@ -148,6 +159,7 @@ static bool make_program_run(struct work *w, size_t round, size_t contestant) {
         if (comparison_program(w->c, r, contestant)->failed)
             return true;
     uint64_t start_ns = tcm_clock_ns();
+    tell_of_program(w);
     if (!compare_program_run(w->c, w->r->program, round, contestant))
         return false;
     if (w->c->program_skipped != NULL)

@@ -43,6 +43,16 @@ double compare_program_ns(struct timeval t) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_usec * 1e3;
 }
 
+/* Longest time of a run. A program that nobody asked to run again, and that has
+   not ended by itself yet, gets less than one that hangs: it may be a server
+   that somebody ended when it was recorded. */
+static uint64_t run_limit_ns(const struct comparison *c,
+                             const struct compare_command *command) {
+    return command->asked || c->ran_program
+               ? compare_run_limit_ns(command->recorded_ns)
+               : 10 * (uint64_t)1000000000 + 5 * command->recorded_ns;
+}
+
 bool compare_program_run(struct comparison *c,
                          const struct compare_command *command, size_t round,
                          size_t contestant) {
@@ -51,12 +61,10 @@ bool compare_program_run(struct comparison *c,
     struct compare_contestant *entry = &c->contestants.list[contestant];
     struct tool_child_spec spec = compare_program_spec(command);
     if (!compare_contestant_prepare(entry) ||
-        !compare_contestant_run(entry, true, &spec,
-                                compare_run_limit_ns(command->recorded_ns),
+        !compare_contestant_run(entry, true, &spec, run_limit_ns(c, command),
                                 &end) ||
         tool_stop_requested())
         return false;
-    /* it may be a server that somebody ended when it was recorded */
     if (end.timed_out && !c->ran_program) {
         c->program_skipped = "it did not end by itself, as a server";
         return true;

@@ -21,6 +21,7 @@ struct compare_command {
     char **words;         /* up to NULL */
     int status;           /* exit status of a run that succeeds */
     uint64_t recorded_ns; /* time of the recorded run */
+    bool asked;           /* the user wants it to run, however long it takes */
 };
 
 /* Tells whether a command can be run again: its standard input is empty, a

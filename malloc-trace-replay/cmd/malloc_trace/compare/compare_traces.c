@@ -290,11 +290,16 @@ static bool add_recordings(struct comparison *c,
 #define TERM_NS 10000000000u
 /* Time between two looks whether the program has ended. */
 #define LOOK_NS 20000000
+/* Time after which a message says that the program still runs. */
+#define STILL_NS 10000000000u
 
 /* The request to end the recorded program. A user who ends a server by Ctrl-C
    wants its trace compared, so this is no request to stop the comparison. */
 static uint32_t end_signal; /* 0: none yet */
 static uint32_t end_is_of_terminal;
+/* A signal came that this process ignores, as one that a script runs in the
+   background does. The program may catch it, and end. */
+static uint32_t end_was_ignored;
 
 /* A second signal ends this program. */
 static void take_end_request(int sig, siginfo_t *info, void *context) {
@@ -309,8 +314,24 @@ static void take_end_request(int sig, siginfo_t *info, void *context) {
     raise(sig);
 }
 
+static void note_ignored(int sig) {
+    (void)sig;
+    tcm_store_relaxed(&end_was_ignored, 1u);
+}
+
 static const int end_signals[] = {SIGINT, SIGTERM};
 enum { END_SIGNALS = TCM_ARRAY_SIZE(end_signals) };
+
+/* Notes signals that are ignored, too. Called when the program runs: it
+   inherits that they are ignored. */
+static void note_ignored_signals(const struct sigaction before[END_SIGNALS]) {
+    struct sigaction take = {.sa_handler = note_ignored,
+                             .sa_flags = SA_RESTART};
+    sigemptyset(&take.sa_mask);
+    for (unsigned i = 0; i < END_SIGNALS; i++)
+        if (before[i].sa_handler == SIG_IGN)
+            sigaction(end_signals[i], &take, NULL);
+}
 
 /* Takes the signals; BEFORE gets their dispositions. Ignored ones stay so. */
 static void catch_end_requests(struct sigaction before[END_SIGNALS]) {
@@ -352,7 +373,7 @@ static void await_recorder(struct tool_child *child,
                            struct tool_child_end *end) {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     uint64_t since_ns = 0;
-    bool terminated = false;
+    bool terminated = false, told = tool_is_quiet();
     for (;;) {
         siginfo_t info = {.si_pid = 0};
         int sig = (int)tcm_load_relaxed(&end_signal);
@@ -373,6 +394,13 @@ static void await_recorder(struct tool_child *child,
                    tcm_clock_ns() - since_ns >= TERM_NS) {
             terminated = true;
             (void)kill(child->pid, SIGTERM);
+        }
+        if (!told && sig == 0 && tcm_clock_ns() - child->start_ns >= STILL_NS) {
+            told = true;
+            fprintf(stderr,
+                    "%s: the program is still recorded; after Ctrl-C what it "
+                    "did until then is compared\n",
+                    tool_name());
         }
         (void)nanosleep(&pause, NULL);
     }
@@ -415,8 +443,10 @@ static bool run_recorder(char **command, const char *folder, int out,
         tool_error("cannot run %s: %s", program, strerror(error));
         good = false;
     }
-    if (good)
+    if (good) {
+        note_ignored_signals(before);
         await_recorder(&child, end);
+    }
     for (unsigned i = 0; i < END_SIGNALS; i++)
         sigaction(end_signals[i], &before[i], NULL);
     free(argv);
@@ -493,7 +523,8 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     *r = (struct compare_recorded){.status = end.status,
                                    .wall_ns = end.wall_ns,
                                    .ended_by_user =
-                                       tcm_load_relaxed(&end_signal) != 0};
+                                       tcm_load_relaxed(&end_signal) != 0 ||
+                                       tcm_load_relaxed(&end_was_ignored) != 0};
     bool good = open_recordings_find(&all, folder, command);
     if (good &&
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {

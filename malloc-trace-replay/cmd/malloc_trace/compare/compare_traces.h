@@ -93,7 +93,7 @@ bool compare_traces_add_all(struct comparison *c, const char *const *operand,
 struct compare_recorded {
     int status; /* as from wait */
     uint64_t wall_ns;
-    bool ended_by_user; /* by a signal that this process got */
+    bool ended_by_user; /* this process got a signal meanwhile */
 };
 
 /*

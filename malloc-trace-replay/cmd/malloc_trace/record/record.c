@@ -24,6 +24,7 @@
 #include "common/text.h"
 #include "traceformat/compress.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -273,6 +274,22 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
+/* Warns of a preloaded malloc. This program runs with the same LD_PRELOAD as
+   the command would, so such a malloc is its own, too. */
+static void warn_of_preloaded(void) {
+    Dl_info info;
+    const void *used = tool_symbol("malloc");
+    const void *library = tool_symbol_library(used);
+    if (getenv("LD_PRELOAD") == NULL || library == NULL ||
+        library == tool_symbol_library(tool_symbol("abort")) ||
+        tool_symbol_own(library, "malloc_trace_start") != NULL ||
+        dladdr(used, &info) == 0)
+        return;
+    tool_warn("LD_PRELOAD has %s, whose malloc gets no calls while the program "
+              "is recorded: the recorder's malloc comes first",
+              tool_text_shown(info.dli_fname));
+}
+
 /* Examines the program of R and the output. Returns TOOL_OK if the command may
    start, else the exit status, after a message. */
 static int examine(const struct run *r, struct record_program *program,
@@ -297,6 +314,7 @@ static int examine(const struct run *r, struct record_program *program,
         return TOOL_FAILED;
     }
     record_program_caution(program);
+    warn_of_preloaded();
     return TOOL_OK;
 }
 
