@@ -59,7 +59,10 @@ enum mtf_header_tag {
     MTF_TAG_EXECUTABLE = 1, /* base name, no path, no arguments */
     MTF_TAG_LIBRARY = 2,    /* library and version that recorded */
     MTF_TAG_PART = 3,       /* u32: part of a flight recording, from 0 */
-    MTF_TAG_PART_START = 4  /* u64: bytes of the parts before it */
+    MTF_TAG_PART_START = 4, /* u64: bytes of the parts before it */
+    /* how the program's own allocator came into it, and its name, if that is
+       not the C library's: "linked jemalloc" */
+    MTF_TAG_ALLOCATOR = 5
 };
 
 /*

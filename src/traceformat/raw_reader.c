@@ -48,6 +48,8 @@ static void parse_fields(const uint8_t *p, const uint8_t *end,
             copy_text(info->executable, p, n);
         else if (tag == MTF_TAG_LIBRARY)
             copy_text(info->library, p, n);
+        else if (tag == MTF_TAG_ALLOCATOR)
+            copy_text(info->allocator, p, n);
         else if (tag == MTF_TAG_PART && n == sizeof(info->part)) {
             info->is_part = true;
             memcpy(&info->part, p, sizeof(info->part));

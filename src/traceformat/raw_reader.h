@@ -26,6 +26,7 @@ struct mtf_raw_info {
     struct mtf_raw_header fixed;
     char executable[256];
     char library[256];
+    char allocator[256];
     bool is_part; /* the trace is a part of a flight recording, */
     uint32_t part;
     uint64_t part_start; /* with this many bytes before it */

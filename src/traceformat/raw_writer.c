@@ -184,14 +184,16 @@ static size_t put_number(uint8_t *p, enum mtf_header_tag tag,
     return sizeof(head) + bytes;
 }
 
-static size_t build_header(void *out, const struct mtf_raw_header *fixed,
-                           const char *executable, const char *library,
-                           const uint32_t *part, uint64_t start) {
+size_t mtf_raw_build_full_header(void *out, const struct mtf_raw_header *fixed,
+                                 const char *executable, const char *library,
+                                 const char *allocator, const uint32_t *part,
+                                 uint64_t start) {
     uint8_t *p = out;
     memset(p, 0, MTF_RAW_HEADER_MAX);
     size_t n = sizeof(*fixed);
     n += put_field(p + n, MTF_TAG_EXECUTABLE, executable);
     n += put_field(p + n, MTF_TAG_LIBRARY, library);
+    n += put_field(p + n, MTF_TAG_ALLOCATOR, allocator);
     if (part != NULL) {
         n += put_number(p + n, MTF_TAG_PART, part, sizeof(*part));
         n += put_number(p + n, MTF_TAG_PART_START, &start, sizeof(start));
@@ -213,13 +215,8 @@ static size_t build_header(void *out, const struct mtf_raw_header *fixed,
 
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library) {
-    return build_header(out, fixed, executable, library, NULL, 0);
-}
-
-size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
-                                 const char *executable, const char *library,
-                                 uint32_t part, uint64_t start) {
-    return build_header(out, fixed, executable, library, &part, start);
+    return mtf_raw_build_full_header(out, fixed, executable, library, NULL,
+                                     NULL, 0);
 }
 
 /* --- Segments ----------------------------------------------------------- */

@@ -199,7 +199,6 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
         .buffer_bound = c->bound_bytes,
     };
     const char *library = "libtcmalloc_minimal " TCM_VERSION;
-    return part == NULL ? mtf_raw_build_header(out, &h, c->executable, library)
-                        : mtf_raw_build_part_header(out, &h, c->executable,
-                                                    library, *part, start);
+    return mtf_raw_build_full_header(out, &h, c->executable, library,
+                                     c->allocator, part, start);
 }

@@ -100,6 +100,9 @@ struct mtr_config {
     struct mtr_identity parent;
     uint64_t stderr_dev, stderr_ino; /* of descriptor 2 at the start, or 0 */
     char executable[64];
+    /* "linked jemalloc": what would serve malloc without this library, as in
+       MTF_TAG_ALLOCATOR; "": the C library, or not known */
+    char allocator[64];
     char pattern[PATH_MAX]; /* absolute, with its % sequences */
 };
 extern struct mtr_config mtr_config;

@@ -4,6 +4,8 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/linux/allocator_signs.h"
+#include "base/linux/elf_modules.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/os_process.h"
 #include "base/linux/os_syscall.h"
@@ -75,6 +77,44 @@ static void read_executable(void) {
     tcm_fmt_str(&f, slash == NULL ? name : slash + 1);
 }
 
+/* Tells how M, which defines malloc, came into the process. */
+static const char *origin_of(const struct link_map *m, const char *file) {
+    const char *preloads = tcm_env_get("LD_PRELOAD");
+    if (m->l_prev == NULL)
+        return "static ";
+    return preloads != NULL && strstr(preloads, file) != NULL ? "preloaded "
+                                                              : "linked ";
+}
+
+/* Finds the allocator that the program would have without this library: the
+   first module that defines malloc, unless that is the C library. */
+static void read_allocator(void) {
+    struct tcm_elf_module own;
+    struct tcm_elf_symbols s;
+    if (!tcm_elf_module_at((uintptr_t)&read_allocator, &own))
+        return;
+    for (const struct link_map *m = tcm_elf_loaded(); m != NULL;
+         m = m->l_next) {
+        if (m->l_ld == own.dynamic ||
+            !tcm_elf_symbols_at(&s, m->l_addr, m->l_ld))
+            continue;
+        if (tcm_elf_find(&s, "gnu_get_libc_version") != NULL)
+            return;
+        if (tcm_elf_find(&s, "malloc") == NULL)
+            continue;
+        const char *slash = strrchr(m->l_name, '/');
+        const char *file = slash == NULL ? m->l_name : slash + 1;
+        const char *known = tcm_allocator_of(&s);
+        struct tcm_fmt f;
+        tcm_fmt_init(&f, mtr_config.allocator, sizeof(mtr_config.allocator));
+        tcm_fmt_str(&f, origin_of(m, file));
+        tcm_fmt_str(&f, known != NULL   ? known
+                        : *file != '\0' ? file
+                                        : "malloc");
+        return;
+    }
+}
+
 void mtr_process_identify(uint32_t pid) {
     struct mtr_config *c = &mtr_config;
     if (c->self.random != 0 && c->self.pid != pid) {
@@ -85,6 +125,7 @@ void mtr_process_identify(uint32_t pid) {
         tcm_add_relaxed(&c->token_end, FORK_TOKENS);
     } else if (c->self.random == 0) {
         read_executable();
+        read_allocator();
         c->parent.pid = (uint32_t)tcm_syscall(SYS_getppid);
         c->parent.start = tcm_os_process_start(c->parent.pid);
     }

@@ -704,7 +704,8 @@ def quoted(b):
 def origin(h):
     """Text about the origin of a trace, from its header."""
     text = ", process %d" % h.pid if h.pid else ""
-    for what, field in ((", executable ", 1), (", recorder ", 2)):
+    for what, field in ((", executable ", 1), (", recorder ", 2),
+                        (", allocator ", 5)):
         if h.fields.get(field):
             text += what + quoted(h.fields[field])
     return text

@@ -28,8 +28,6 @@ int cmd_tune(int argc, char **argv);
 struct record_facts {
     const char *command;
     const struct record_runtime *runtime; /* NULL: none that is known */
-    /* Allocator whose library it names, as compare calls it; NULL: none. */
-    const char *allocator;
     /* Mode of call sites: lines for interpreters, else stacks. */
     const char *sites;
     /* A free-threaded Python, which does not start with PYTHONMALLOC=malloc. */

@@ -255,3 +255,7 @@ bool tcm_elf_loader(struct tcm_elf_module *m) {
     return &loader_state != NULL && loader_state.r_ldbase != 0 &&
            tcm_elf_module_at(loader_state.r_ldbase, m);
 }
+
+const struct link_map *tcm_elf_loaded(void) {
+    return &loader_state != NULL ? loader_state.r_map : NULL;
+}

@@ -30,6 +30,10 @@ bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
 /* Finds the loader. false: there is none, as in a static program, or the C
    library is its own loader. */
 bool tcm_elf_loader(struct tcm_elf_module *m);
+/* The loader's list: the program, then libraries in the order in which it
+   searches them for symbols. It is stable while the process starts. NULL: the
+   program is static, or the C library has no list that others can read. */
+const struct link_map *tcm_elf_loaded(void);
 
 /* Mappings that were read at an older generation are not used. */
 extern uint32_t tcm_elf_generation TCM_LOCAL;

@@ -269,19 +269,6 @@ like "is not run again" got "it did not end by itself"
 is "and no contestant fails of it" "$(get glibc.failed tcmalloc-mt.failed)" \
     "$(get glibc.failed glibc.failed)"
 
-# A program that is linked with an allocator has another baseline than glibc.
-if $CC -o linked does.c -Wl,--no-as-needed -l:libjemalloc.so.2 2>>"$err"; then
-    "$malloc_trace" compare -n 1 --no-run-program -a glibc -a jemalloc -- \
-        ./linked >"$out" 2>"$err"
-    like "one linked with jemalloc is told" "$err" \
-        "^malloc-trace compare: ./linked is linked with jemalloc: --baseline=jem"
-    "$malloc_trace" compare -n 1 --no-run-program -a glibc -a jemalloc \
-        --baseline=jemalloc -- ./linked >"$out" 2>"$err"
-    is "but not beside it" "$(grep -c 'is linked with' "$err")" 0
-else
-    skip "one linked with jemalloc" "it cannot be linked"
-fi
-
 # --- A program that is not seen -----------------------------------------------
 
 # not_judged PROGRAM WHY : no command judges it, nor starts it

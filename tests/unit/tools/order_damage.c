@@ -160,9 +160,9 @@ static void find_places(struct trace *t, unsigned file) {
 /* The header of the recording; PART < 0: not one of a part. */
 static size_t build_header(uint8_t *out, int part) {
     struct mtf_raw_header h = example_header();
-    return part < 0 ? mtf_raw_build_header(out, &h, "program", "recorder 1")
-                    : mtf_raw_build_part_header(
-                          out, &h, "program", "recorder 1", (uint32_t)part, 0);
+    uint32_t number = (uint32_t)part;
+    return mtf_raw_build_full_header(out, &h, "program", "recorder 1", NULL,
+                                     part < 0 ? NULL : &number, 0);
 }
 
 static void make_plain(struct trace *t, const struct pieces *list) {

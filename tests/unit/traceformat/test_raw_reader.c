@@ -376,11 +376,14 @@ static void test_long_names(void) {
     text[sizeof(text) - 1] = '\0';
     struct mtf_raw_header h = example_header();
     uint8_t header[MTF_RAW_HEADER_MAX];
-    size_t n = mtf_raw_build_header(header, &h, text, text);
+    uint32_t part = 1;
+    size_t n =
+        mtf_raw_build_full_header(header, &h, text, text, text, &part, 2);
     struct mtf_raw_info info;
     tap_ok(n <= MTF_RAW_HEADER_MAX && n % 8 == 0 &&
                mtf_raw_parse_header(header, n, &info) == MTF_OK &&
-               strlen(info.executable) == 255 && strlen(info.library) == 255,
+               strlen(info.executable) == 255 && strlen(info.library) == 255 &&
+               strlen(info.allocator) == 255,
            "long names are cut");
 }
 

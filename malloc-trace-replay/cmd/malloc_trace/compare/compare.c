@@ -412,7 +412,9 @@ static FILE *text_out(const struct request *o) {
 static bool gather_traces(struct request *o, const char *folder,
                           const char *sorted) {
     return compare_traces_gather(&o->c, &o->files, folder, sorted,
-                                 &o->recorded);
+                                 &o->recorded) &&
+           (o->baseline != NULL || o->is_gate_command ||
+            compare_traces_take_own(&o->c, false, "baseline"));
 }
 
 static int write_reports(struct request *o, int status) {

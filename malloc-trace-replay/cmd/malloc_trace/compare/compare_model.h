@@ -80,6 +80,9 @@ struct compare_trace {
     char *path;    /* the file that replay reads */
     char *name;    /* as the user knows it */
     size_t number; /* in its plan */
+    /* the program's own, as in MTF_TAG_ALLOCATOR: "linked jemalloc"; "": the C
+       library's, or not known */
+    char allocator[64];
     uint64_t ops, threads;
     const char *mode;       /* of replay --threads */
     bool has_times;         /* operations have times */

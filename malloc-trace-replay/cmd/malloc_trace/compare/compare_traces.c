@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "common/allocators.h"
 #include "common/child.h"
 #include "common/collections.h"
 #include "common/files.h"
@@ -20,6 +21,7 @@
 #include "open/trace_open.h"
 #include "sort/sorter.h"
 #include "trace/ops.h"
+#include "trace/raw.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>
@@ -100,6 +102,7 @@ static bool scan_trace(struct comparison *c, struct compare_trace *t) {
     t->threads = raw_threads_with_events(&f.threads);
     t->ops = info_event_count(&f);
     t->has_times = info_has_times(&f);
+    snprintf(t->allocator, sizeof(t->allocator), "%.63s", f.header.allocator);
     if (f.status == TOOL_DAMAGED) {
         tool_warn("%s", problem);
         c->lacks = true;
@@ -139,6 +142,10 @@ static bool sort_trace(struct comparison *c, struct compare_trace *t,
         tool_error("%s", problem);
     if (good && !tool_stop_requested()) {
         const struct sort_account *a = sorter_account(s);
+        struct mtf_raw_info info;
+        if (tool_raw_read_header(name, &info))
+            snprintf(t->allocator, sizeof(t->allocator), "%.63s",
+                     info.allocator);
         t->threads = a->counts.threads;
         t->ops = a->ops + a->counts.failed;
         t->has_times = a->end_ns > a->start_ns;
@@ -250,6 +257,77 @@ bool compare_traces_set_modes(struct comparison *c) {
                       "recorded clock",
                       t->name);
     }
+    return true;
+}
+
+/* --- The program's own allocator ------------------------------------------ */
+
+const char *compare_traces_allocator(const struct comparison *c,
+                                     const char **origin) {
+    static const char *const words[] = {"linked ", "preloaded ", "static "};
+    for (size_t i = 1; i < c->traces; i++)
+        if (strcmp(c->trace[i].allocator, c->trace[0].allocator) != 0)
+            return NULL;
+    for (size_t i = 0; c->traces != 0 && i < TCM_ARRAY_SIZE(words); i++)
+        if (strncmp(c->trace[0].allocator, words[i], strlen(words[i])) == 0) {
+            *origin = words[i];
+            return c->trace[0].allocator + strlen(words[i]);
+        }
+    return NULL;
+}
+
+bool compare_traces_has_own(const struct comparison *c,
+                            const struct compare_contestant *entry) {
+    const char *origin, *name = compare_traces_allocator(c, &origin);
+    const char *known = compare_contestant_known(entry);
+    return name != NULL && entry->library[0] != '\0' &&
+           (strcmp(entry->name, name) == 0 ||
+            strcmp(tool_file_base(entry->library), name) == 0 ||
+            (known != NULL && strcmp(known, name) == 0));
+}
+
+/* Returns the contestant that is the program's own allocator, without settings
+   if there is one such. SIZE_MAX: there is none. */
+static size_t find_own(const struct comparison *c) {
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (compare_traces_has_own(c, &c->contestants.list[i]) &&
+            (found == SIZE_MAX ||
+             c->contestants.list[i].envs < c->contestants.list[found].envs))
+            found = i;
+    return found;
+}
+
+bool compare_traces_take_own(struct comparison *c, bool add,
+                             const char *option) {
+    char path[PATH_MAX];
+    const char *origin, *name = compare_traces_allocator(c, &origin);
+    if (name == NULL)
+        return true;
+    size_t own = find_own(c);
+    if (own == SIZE_MAX && add &&
+        tool_allocator_find(name, path) == TOOL_ALLOCATOR_FOUND) {
+        if (!compare_contestants_add(&c->contestants, name))
+            return false;
+        own = c->contestants.count - 1;
+    }
+    if (own != SIZE_MAX && c->contestants.list[own].why == NULL)
+        c->baseline = own;
+    if (tool_is_quiet())
+        return true;
+    fprintf(stderr, "%s: the program has %s (%s): ", tool_name(),
+            tool_text_shown(name),
+            *origin == 'l'   ? "linked; LD_PRELOAD puts another one before it"
+            : *origin == 'p' ? "preloaded; another one is preloaded instead"
+                             : "in its own file; another one has to be linked");
+    if (c->baseline == own)
+        fprintf(stderr,
+                "the others are compared with it (--%s=%s: with the C "
+                "library's)\n",
+                option, TOOL_ALLOCATOR_C_LIBRARY);
+    else
+        fprintf(stderr, "-a %s=LIBRARY --%s=%s compares the others with it\n",
+                tool_text_shown(name), option, tool_text_shown(name));
     return true;
 }
 
@@ -453,20 +531,6 @@ static bool run_recorder(char **command, const char *folder, int out,
     return good;
 }
 
-/* Says that the program has another allocator now than the others are compared
-   with. */
-static void note_linked(const struct comparison *c,
-                        const struct record_facts *facts) {
-    const char *allocator = facts->allocator;
-    if (allocator == NULL || tool_is_quiet() || c->contestants.count < 2 ||
-        strcmp(c->contestants.list[c->baseline].name, allocator) == 0)
-        return;
-    fprintf(stderr,
-            "%s: %s is linked with %s: --baseline=%s compares the others with "
-            "what it has now\n",
-            tool_name(), tool_text_shown(facts->command), allocator, allocator);
-}
-
 /* Sets the mode of call sites for `record`. */
 static bool set_sites(const struct compare_files *f,
                       const struct record_facts *facts) {
@@ -511,10 +575,8 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     c->unseen = status == TOOL_DAMAGED;
     if (status != TOOL_OK)
         return false;
-    if (!f->again) {
-        note_linked(c, &facts);
+    if (!f->again)
         record_program_note(&facts);
-    }
     if (!set_sites(f, &facts) ||
         !run_recorder(
             f->operand, folder,

@@ -116,6 +116,20 @@ bool compare_traces_unseen(struct comparison *c, const char *name);
 /* Exit status where the traces of C could not be had. */
 int compare_traces_failed(const struct comparison *c);
 
+/* Allocator that the program of all traces would have without the recorder, and
+   how it came there, as in MTF_TAG_ALLOCATOR: by its name in the table of
+   settings, or its file's. NULL: the C library's, or it is not known. */
+const char *compare_traces_allocator(const struct comparison *c,
+                                     const char **origin);
+/* Tells whether ENTRY is that allocator. */
+bool compare_traces_has_own(const struct comparison *c,
+                            const struct compare_contestant *entry);
+/* Makes that allocator the baseline, where none was named: a contestant, or
+   with ADD one that is installed. A line says so, and how OPTION names another
+   one. false: a message was printed. */
+bool compare_traces_take_own(struct comparison *c, bool add,
+                             const char *option);
+
 /* Sets the mode in which each trace is replayed, and whether recorded time
    passes there. false: a message was printed, or a stop was requested. */
 bool compare_traces_set_modes(struct comparison *c);

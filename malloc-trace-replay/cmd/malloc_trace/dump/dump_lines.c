@@ -263,6 +263,7 @@ void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info) {
         dump_id(l, ", process ", info->fixed.pid);
     put_field(l, ", executable ", info->executable);
     put_field(l, ", recorder ", info->library);
+    put_field(l, ", allocator ", info->allocator);
 }
 
 void dump_incomplete(struct dump *d, const char *reason) {

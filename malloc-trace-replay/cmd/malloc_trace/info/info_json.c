@@ -25,6 +25,7 @@ static void json_recording(struct tool_json *j, const struct info_file *f) {
     json_hex(j, "parent_random", h->parent_random);
     tool_json_string(j, "executable", f->header.executable);
     tool_json_string(j, "library", f->header.library);
+    tool_json_string(j, "allocator", f->header.allocator);
     tool_json_u64(j, "wall_ns", h->wall_ns);
     tool_json_u64(j, "start_ns", h->start_ns);
     tool_json_u64(j, "last_ns", f->last_ns);

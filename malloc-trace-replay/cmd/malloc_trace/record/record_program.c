@@ -560,14 +560,6 @@ void record_program_examine(struct record_program *p, const char *command,
     unload_file(&file);
 }
 
-/* Allocators' libraries that programs are linked with. */
-static const struct {
-    const char *soname, *allocator;
-} allocator_libraries[] = {{"libjemalloc.so.2", "jemalloc"},
-                           {"libtcmalloc.so.4", "gperftools"},
-                           {"libtcmalloc_minimal.so.4", "gperftools"},
-                           {"libmimalloc.so.2", "mimalloc"}};
-
 /* Tells whether a recording of P has its blocks; prints the reason if not. */
 static bool is_seen(const struct record_program *p) {
     if (p->obstacle != NULL)
@@ -589,9 +581,6 @@ int record_program_facts(struct record_facts *facts, const char *command) {
         return TOOL_FAILED;
     if (!find_program(&p, command, &file))
         return TOOL_OK; /* the start fails */
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(allocator_libraries); i++)
-        if (holds(&file, allocator_libraries[i].soname))
-            facts->allocator = allocator_libraries[i].allocator;
     examine_file(&p, &file, library);
     unload_file(&file);
     facts->runtime = p.runtime;

@@ -74,8 +74,8 @@ static void add_options(struct tune_request *o, struct tool_opt *opts) {
          .ctx = &o->runs.base.contestants},
         {.name = "default",
          .value = "NAME",
-         .help = "the allocator that is to be beaten (" TOOL_ALLOCATOR_C_LIBRARY
-                 ")",
+         .help = "the allocator that is to be beaten (the program\'s own, as "
+                 "the trace has it, or " TOOL_ALLOCATOR_C_LIBRARY ")",
          .text = &o->baseline},
         {.name = "runs",
          .value = "N",
@@ -297,7 +297,8 @@ static bool gather_traces(struct tune_request *o) {
     struct comparison *c = &o->runs.base;
     if (!tool_temp_folder_make(&o->folder) ||
         !compare_traces_gather(c, &o->files, o->folder.path, o->folder.path,
-                               &o->recorded))
+                               &o->recorded) ||
+        (o->baseline == NULL && !compare_traces_take_own(c, true, "default")))
         return false;
     if (o->holds.count == 0)
         return true;
