@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Settings of malloc-trace tune: an allocator's are found by the contestant's
 # name, the file's, or the library's functions; the library is asked for its
-# defaults; each value of the table is one that an installed library takes.
+# defaults; each value of the table is one that an installed library takes. And
+# the allocator that the program has itself, which its trace names.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 
@@ -118,6 +119,72 @@ lists "mimalloc 3 has a longer delay" "PURGE_DELAY= *1000 " mine=./mi30403.so
 is "sizes that mimalloc prints in KiB are bytes" \
     "$(told MIMALLOC_MINIMAL_PURGE_SIZE=)" "65536 16384 262144 2097152 0"
 is "deprecated settings are not tried" "$(told MIMALLOC_EAGER_COMMIT=)" ""
+
+# --- The program's own allocator ----------------------------------------------
+
+cat >app.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    static void *p[600];
+    for (int i = 0; i < 600; i++)
+        memset(p[i] = malloc(40000), 1, 40000);
+    usleep(50000);
+    p[0] = malloc(1);
+    return p[0] == NULL;
+}
+END
+# shellcheck disable=SC2086
+$CC -O1 -fno-builtin -o app app.c && $CC -O1 -fno-builtin -o linked app.c \
+    ./je.so && $CC -O1 -fno-builtin -o static app.c \
+    "$here/compare/compare_odd.c" 2>"$err" || exit 99
+record app.t ./app && record linked.t ./linked || exit 99
+env LD_PRELOAD="$tracing:./mi30403.so" TCMALLOC_TRACE_OUTPUT=preloaded.t ./app
+env LD_PRELOAD="$tracing:./plain.so" TCMALLOC_TRACE_OUTPUT=plain.t ./app
+record static.t ./static
+"$postprocess" --quiet linked.t linked.p
+# allocator TRACE: as its header has it
+allocator() {
+    "$malloc_trace" info --json - "$1" |
+        sed -n 's/.*"allocator": "\(.*\)".*/\1/p'
+}
+is "a trace has no allocator but the C library's" "$(allocator app.t)" ""
+is "it has the one that the program is linked with" \
+    "$(allocator linked.t)" "linked jemalloc"
+is "sorting keeps that" "$(allocator linked.p)" "linked jemalloc"
+is "it has one that is preloaded" "$(allocator preloaded.t)" \
+    "preloaded mimalloc"
+is "one of an unknown kind has its file's name" "$(allocator plain.t)" \
+    "preloaded plain.so"
+[ ! -e static.t ] ||
+    is "it has one of the program's file" "$(allocator static.t)" \
+        "static malloc"
+
+for trace in linked.t linked.p; do
+    check "compare takes it as the baseline: $trace" "$malloc_trace" compare \
+        -n 1 -a glibc -a jemalloc=./je.so $trace
+    like "which the tables say" "$out" "beside jemalloc"
+    like "and a line" "$err" "the program has jemalloc \\(linked; .*--baseline="
+done
+check "compare without it" "$malloc_trace" compare -n 1 -a glibc \
+    -a tcmalloc-mt linked.p
+like "says how it is compared" "$err" "-a jemalloc=LIBRARY --baseline=jemalloc"
+check "a baseline that is named" "$malloc_trace" compare -n 1 -a glibc \
+    -a jemalloc=./je.so --baseline=glibc linked.p
+is "says nothing of it" "$(cat "$err")" ""
+check "tune takes it as the default" timeout 200 "$malloc_trace" tune \
+    --runs 8 -a glibc -a jemalloc=./je.so,ODD=fat --most-loss 90% linked.p
+like "and says how another is the default" "$err" "--default=glibc"
+like "what beats it" "$out" "^Set glibc.* than jemalloc "
+like "reaches a linked program before it" "$out" \
+    "^    LD_PRELOAD=libc.so.6 .*COMMAND"
+like "as a line says" "$out" "^The program has jemalloc linked: LD_PRELOAD"
+check "tune where the program's own is best" timeout 200 "$malloc_trace" tune \
+    --runs 8 -a jemalloc=./je.so -a fat=./plain.so,ODD=fat --default=fat \
+    --most-loss 90% linked.p
+like "proposes that" "$out" "^Set jemalloc.* than fat "
+is "names no library that is there already" "$(grep -c LD_PRELOAD "$out")" 0
 
 # --- The table and installed libraries ----------------------------------------
 

@@ -12,6 +12,7 @@
 #include "tests/lib/tap.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct tool_setting table[] = {
@@ -410,12 +411,81 @@ static void test_versions(void) {
                "", "a setting that the library lacks is not searched");
 }
 
+/* --- Finalists ------------------------------------------------------------ */
+
+/* A run in a search for memory in which F=1 halves it and takes 15 % more time,
+   and all else gains a tenth and costs nothing; or HARD: all costs as much. */
+static void run_point(struct tune_runs *r, const struct tune_point *p,
+                      bool hard) {
+    char name[TUNE_NAME];
+    bool is_f = tune_point_has(p, 0);
+    struct tune_run *run = &r->run[r->count++];
+    struct tune_figures *f = calloc(1, sizeof(*f));
+    *f = (struct tune_figures){.time_ns =
+                                   is_f || (hard && p->set != 0) ? 11.5 : 10,
+                               .mean_bytes = is_f          ? 5e8
+                                             : p->set == 0 ? 1e9
+                                                           : 9e8,
+                               .peak_bytes = 1e9};
+    *run =
+        (struct tune_run){.point = strdup(tune_point_name(&r->space, p, name)),
+                          .round = r->rounds,
+                          .trace = f};
+}
+
+static void test_finalists(bool hard) {
+    static double rest[1];
+    size_t round[TUNE_ROUND], n;
+    char name[TUNE_NAME];
+    struct compare_trace trace = {.ops = 1};
+    struct tune_runs r = {.base = {.trace = &trace, .traces = 1},
+                          .goal = TUNE_MEMORY,
+                          .most_loss = 0.1,
+                          .rest_ns = rest,
+                          .run = calloc(200, sizeof(*r.run))};
+    (void)tune_space_add(&r.space, "y", &y, table, TCM_ARRAY_SIZE(table));
+    struct tune_search *s = tune_search_new(&r.space, 60, 1);
+    while ((n = tune_search_ask(s, round)) != 0) {
+        size_t first = r.count;
+        r.rounds++;
+        for (size_t i = 0; i < n; i++)
+            run_point(&r, &tune_search_at(s, round[i])->point, hard);
+        for (size_t i = 0; i < n; i++)
+            tune_search_tell(s, round[i],
+                             i == 0 ? 0
+                                    : tune_runs_score(&r, &r.run[first + i]));
+    }
+    struct tune_outcome o = {.runs = &r, .search = s};
+    bool good = tune_outcome_begin(&o) && o.finalists == 2;
+    for (size_t i = 0; good && i < o.finalists; i++) {
+        (void)tune_point_name(&r.space,
+                              &tune_search_at(s, o.finalist[i])->point, name);
+        good = tune_runs_is_within(&r, name) != hard;
+    }
+    tap_ok(good, hard ? "where all points lose too much, the best ones are "
+                        "finalists"
+                      : "finalists lose no more than is allowed");
+    tap_ok(!tune_runs_is_within(&r, "y,F=1") &&
+               fabs(tune_runs_loss(&r, "y,F=1") - 1.15) < 1e-9,
+           "what a point loses is known");
+    tune_outcome_free(&o);
+    tune_search_free(s);
+    tune_space_free(&r.space);
+    for (size_t i = 0; i < r.count; i++) {
+        free(r.run[i].point);
+        free(r.run[i].trace);
+    }
+    free(r.run);
+}
+
 int main(void) {
     prng_seed(&rng, 20261125);
     make_space();
     test_space();
     test_table();
     test_versions();
+    test_finalists(false);
+    test_finalists(true);
     test_worth();
     test_always();
     test_seed();

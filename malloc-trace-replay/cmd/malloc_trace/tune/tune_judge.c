@@ -23,6 +23,22 @@ static bool out_of_memory(void) {
 
 /* --- Finalists ------------------------------------------------------------ */
 
+/* Takes the best two candidates; WITHIN: of those that lose at most what
+   --most-loss allows, as the best of all may cost too much. */
+static void choose_finalists(struct tune_outcome *o, bool within) {
+    char name[TUNE_NAME];
+    for (size_t i = 0; i < o->ranked && o->finalists < 2; i++) {
+        size_t candidate = o->order[i];
+        const struct tune_point *p =
+            &tune_search_at(o->search, candidate)->point;
+        if (candidate != 0 &&
+            (!within ||
+             tune_runs_is_within(o->runs,
+                                 tune_point_name(&o->runs->space, p, name))))
+            o->finalist[o->finalists++] = candidate;
+    }
+}
+
 bool tune_outcome_begin(struct tune_outcome *o) {
     o->order = calloc(tune_search_count(o->search), sizeof(*o->order));
     if (o->order == NULL)
@@ -30,9 +46,9 @@ bool tune_outcome_begin(struct tune_outcome *o) {
     o->ranked = tune_search_rank(o->search, o->order);
     o->finalists = 0;
     o->proposed = SIZE_MAX;
-    for (size_t i = 0; i < o->ranked && o->finalists < 2; i++)
-        if (o->order[i] != 0)
-            o->finalist[o->finalists++] = o->order[i];
+    choose_finalists(o, true);
+    if (o->finalists == 0) /* then what the best one costs is worth knowing */
+        choose_finalists(o, false);
     return true;
 }
 

@@ -37,8 +37,9 @@ struct tune_outcome {
     double margin;
     bool interrupted;
     uint64_t elapsed_ns;
-    /* the best candidates that are not the default, and their verdicts from
-       fresh runs */
+    /* the best candidates that are not the default and lose no more than
+       --most-loss allows, if there are such, and their verdicts from fresh
+       runs */
     size_t finalist[2];
     size_t finalists;
     bool judged;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "cmd/malloc_trace/compare/compare_print.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -179,16 +180,40 @@ static const struct compare_contestant *library_of(const struct tune_outcome *o,
     return &o->runs->base.contestants.list[o->runs->contestant[p->allocator]];
 }
 
-/* Puts words for a shell that set the point P. */
+/* Puts words for a shell that set the point P: a library that the program is
+   linked with is not preloaded, and the C library goes before it by
+   LD_PRELOAD. */
 static void put_environment(const struct tune_outcome *o,
                             const struct tune_point *p, FILE *out) {
     struct comparison c;
-    if (!tune_runs_compare(o->runs, &o->runs->base, p, 1, &c)) {
-        comparison_free(&c);
-        return;
+    const char *origin = "";
+    const char *own = compare_traces_allocator(&o->runs->base, &origin);
+    bool is_own = compare_traces_has_own(&o->runs->base, library_of(o, p));
+    if (tune_runs_compare(o->runs, &o->runs->base, p, 1, &c)) {
+        struct compare_contestant *entry = &c.contestants.list[0];
+        if (own != NULL && entry->library[0] == '\0' && *origin == 'l')
+            fputs("LD_PRELOAD=libc.so.6 ", out);
+        if (is_own && *origin != 'p')
+            entry->library[0] = '\0';
+        compare_contestant_put_environment(entry, out);
     }
-    compare_contestant_put_environment(&c.contestants.list[0], out);
     comparison_free(&c);
+}
+
+/* Says how the lines reach a program that has an allocator of its own. */
+static void put_applies(const struct tune_outcome *o,
+                        const struct tune_point *p, FILE *out) {
+    const char *origin,
+        *own = compare_traces_allocator(&o->runs->base, &origin);
+    if (own == NULL || compare_traces_has_own(&o->runs->base, library_of(o, p)))
+        return;
+    fprintf(out, "\nThe program has %s ", tool_text_shown(own));
+    fputs(*origin == 'l' ? "linked: LD_PRELOAD goes before it.\n"
+          : *origin == 'p'
+              ? "preloaded: take it out of LD_PRELOAD.\n"
+              : "in its own file, which LD_PRELOAD does not replace: link the "
+                "other one instead.\n",
+          out);
 }
 
 /* Puts the settings of jemalloc as the string that it reads in a program. */
@@ -246,6 +271,7 @@ static void print_lines(const struct tune_outcome *o, FILE *out) {
     fputs("\n    ", out);
     put_environment(o, p, out);
     fputs("COMMAND\n", out);
+    put_applies(o, p, out);
     FILE *f = open_memstream(&text, &size);
     if (f == NULL)
         return;
@@ -359,6 +385,67 @@ static void print_table(const struct tune_outcome *o, FILE *out) {
         print_row(o, o->order[i], out);
 }
 
+/* --- The best of each allocator ------------------------------------------- */
+
+/* Counts a setting as this part of the goal: of two points that are alike, the
+   simpler one is shown. */
+#define SETTING_PART 0.001
+
+/* Returns the candidate of an allocator that is best in the goal alone;
+   SIZE_MAX: none has figures. */
+static size_t best_of(const struct tune_outcome *o, uint32_t allocator) {
+    size_t best = SIZE_MAX;
+    double least = INFINITY;
+    for (size_t i = 0; i < o->ranked; i++) {
+        const struct tune_point *p =
+            &tune_search_at(o->search, o->order[i])->point;
+        double cost = searched(o, o->order[i], o->runs->goal) *
+                      (1 + SETTING_PART * __builtin_popcount(p->set));
+        if (p->allocator == allocator && cost < least) {
+            least = cost;
+            best = o->order[i];
+        }
+    }
+    return best;
+}
+
+/* Prints a point's gain in the goal, and what it costs. */
+static void print_cost(const struct tune_outcome *o, size_t candidate,
+                       FILE *out) {
+    char name[TUNE_NAME], change[32];
+    const char *sign = ": ";
+    name_of(o, candidate, name);
+    fprintf(out, "  %s", tool_text_shown(name));
+    for (int g = 0; g < TUNE_COST; g++) {
+        double ratio = searched(o, candidate, (enum tune_goal)g);
+        if (isnan(ratio) || (g == TUNE_PEAK && o->runs->goal != TUNE_PEAK) ||
+            (g == TUNE_MEMORY && o->runs->goal == TUNE_PEAK))
+            continue;
+        fprintf(out, "%s%s %s", sign, change_text(change, ratio),
+                tune_goal_title[g]);
+        sign = ", ";
+    }
+    double loss = tune_runs_loss(o->runs, name);
+    if (tune_runs_guarded(o->runs) == TUNE_TIME && !isnan(loss))
+        fprintf(out, ", %s of the program's", change_text(change, loss));
+    fputs(tune_runs_is_within(o->runs, name)
+              ? "\n"
+              : "; more than --most-loss allows\n",
+          out);
+}
+
+static void print_allocators(const struct tune_outcome *o, FILE *out) {
+    fprintf(out,
+            "\nThe least %s of each allocator, and what that takes, in runs "
+            "of the search\n",
+            tune_goal_title[o->runs->goal]);
+    for (uint32_t a = 0; a < o->runs->space.allocators; a++) {
+        size_t best = best_of(o, a);
+        if (best != SIZE_MAX && best != 0)
+            print_cost(o, best, out);
+    }
+}
+
 /* --- The frontier --------------------------------------------------------- */
 
 /* Tells whether no other candidate has both less memory and less time. */
@@ -428,7 +515,8 @@ void tune_print(const struct tune_outcome *o, FILE *out) {
     print_judgement(o, out);
     print_runner_up(o, out);
     print_program(o, out);
-    if (o->ranked != 0) {
+    if (o->ranked > 1) {
+        print_allocators(o, out);
         print_table(o, out);
         print_frontier(o, out);
     }
@@ -512,6 +600,14 @@ static void json_point(const struct tune_outcome *o, struct tool_json *j,
     tool_json_end_array(j);
 }
 
+/* Puts the ratios of the runs of the search. */
+static void json_ratios(const struct tune_outcome *o, struct tool_json *j,
+                        size_t candidate) {
+    for (int g = 0; g < quantities(o); g++)
+        tool_json_double(j, tune_goal_name[g],
+                         searched(o, candidate, (enum tune_goal)g));
+}
+
 static void json_finalists(const struct tune_outcome *o, struct tool_json *j) {
     tool_json_begin_array(j, "finalists");
     for (size_t i = 0; i < o->finalists; i++) {
@@ -520,6 +616,23 @@ static void json_finalists(const struct tune_outcome *o, struct tool_json *j) {
         tool_json_bool(j, "proposed", o->proposed == i);
         if (o->judged)
             json_verdict(o, j, "fresh", &o->verdict[i]);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void json_allocators(const struct tune_outcome *o, struct tool_json *j) {
+    char name[TUNE_NAME];
+    tool_json_begin_array(j, "allocators");
+    for (uint32_t a = 0; a < o->runs->space.allocators; a++) {
+        size_t best = best_of(o, a);
+        if (best == SIZE_MAX)
+            continue;
+        tool_json_begin_object(j, NULL);
+        json_point(o, j, best);
+        json_ratios(o, j, best);
+        tool_json_bool(j, "within_loss",
+                       tune_runs_is_within(o->runs, name_of(o, best, name)));
         tool_json_end_object(j);
     }
     tool_json_end_array(j);
@@ -534,9 +647,7 @@ static void json_points(const struct tune_outcome *o, struct tool_json *j) {
             json_point(o, j, o->order[i]);
             tool_json_u64(j, "runs",
                           tune_search_at(o->search, o->order[i])->runs);
-            for (int g = 0; g < quantities(o); g++)
-                tool_json_double(j, tune_goal_name[g],
-                                 searched(o, o->order[i], (enum tune_goal)g));
+            json_ratios(o, j, o->order[i]);
             tool_json_bool(j, "frontier", f.on[i]);
             tool_json_end_object(j);
         }
@@ -586,6 +697,7 @@ static void put_outcome(const struct tune_outcome *o, struct tool_json *j,
         json_verdict(o, j, "holdout", &o->holdout);
     if (o->ran_program)
         json_program(o, j);
+    json_allocators(o, j);
     json_points(o, j);
     compare_machine_json(&o->runs->base.machine, "machine", j);
     tool_json_begin_array(j, "disturbances");
@@ -720,6 +832,11 @@ bool tune_page(const struct tune_outcome *o, const char *path,
     put_printed(p, o,
                 "<section class=\"card\"><h2>To set it</h2><pre data-copy>",
                 "</pre></section>\n", print_lines);
+    if (o->ranked > 1)
+        put_printed(p, o,
+                    "<section class=\"card\"><h2>Each allocator</h2><div "
+                    "class=\"scroll\"><pre class=\"wide\">",
+                    "</pre></div></section>\n", print_allocators);
     if (o->ranked != 0)
         put_scatter(p, o);
     if (o->judged && o->finalists != 0) {

@@ -126,6 +126,18 @@ double tune_runs_ratio(const struct tune_runs *r, const char *name,
     return n == 0 ? NAN : exp(sum / n);
 }
 
+double tune_runs_loss(const struct tune_runs *r, const char *name) {
+    enum tune_goal guarded = tune_runs_guarded(r);
+    if (guarded == TUNE_GOALS)
+        return NAN;
+    double loss = tune_runs_ratio(r, name, guarded);
+    return guarded == TUNE_TIME ? tune_runs_program_ratio(r, loss) : loss;
+}
+
+bool tune_runs_is_within(const struct tune_runs *r, const char *name) {
+    return !(tune_runs_loss(r, name) > 1 + r->most_loss);
+}
+
 /* Finds the time of the program besides malloc: that of the recorded run less
    malloc's under this project's library, which it was recorded with. */
 static bool find_rest(struct tune_runs *r) {

@@ -84,6 +84,12 @@ double tune_runs_score(const struct tune_runs *r, const struct tune_run *run);
 double tune_runs_ratio(const struct tune_runs *r, const char *name,
                        enum tune_goal goal);
 
+/* Ratio of the guarded quantity of the point NAME over its runs, of time the
+   program's; NAN: nothing is guarded, or it is unknown. */
+double tune_runs_loss(const struct tune_runs *r, const char *name);
+/* Tells whether the point NAME loses at most `most_loss`. */
+bool tune_runs_is_within(const struct tune_runs *r, const char *name);
+
 /* --- Runs ----------------------------------------------------------------- */
 
 /* Makes C a comparison of POINTS, N of them, the default first, over the traces
