@@ -13,6 +13,7 @@
 #include "formats/format_import.h"
 #include "sort/sorter.h"
 #include "trace/ops.h"
+#include "traceformat/trace_io.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -321,6 +322,34 @@ int trace_close(struct trace *t, bool given_up) {
         status = s->end == SORTER_END ? sorter_tell(s->sorter) : TOOL_FAILED;
     free_sorting(s);
     return status;
+}
+
+bool trace_is_program(const char *name) {
+    uint8_t magic[8] = {0};
+    const char *text = NULL;
+    FILE *f = access(name, X_OK) == 0 ? fopen(name, "re") : NULL;
+    if (f != NULL && fread(magic, 1, 4, f) == 4 &&
+        memcmp(magic,
+               "\x7f"
+               "ELF",
+               4) == 0)
+        text = mtf_foreign_magic(magic, 4);
+    if (f != NULL)
+        fclose(f);
+    if (text != NULL)
+        tool_error("%s: byte 0: %s; to run it: %s -- %s", name, text,
+                   tool_name(), name);
+    return text != NULL;
+}
+
+bool trace_is_one(const char *name) {
+    struct trace t;
+    if (!trace_open(&t, name, NULL))
+        return false;
+    bool is = t.sorting != NULL || t.import != NULL ||
+              tool_ops_is_processed(t.in, name);
+    (void)trace_close(&t, true);
+    return is;
 }
 
 int trace_not_seen(const char *name) {

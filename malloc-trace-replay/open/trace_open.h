@@ -59,6 +59,11 @@ bool trace_may_sleep(const struct trace *t);
  *   TOOL_OK        else
  */
 int trace_close(struct trace *t, bool given_up);
+/* Tells whether NAME is the file of a program; then a message says how to run
+   it. */
+bool trace_is_program(const char *name);
+/* Tells whether NAME is a trace of any kind. */
+bool trace_is_one(const char *name);
 /* Says that NAME, a trace or a command, has no recorded call, so that nothing
    of it can be judged; returns TOOL_DAMAGED. */
 int trace_not_seen(const char *name);

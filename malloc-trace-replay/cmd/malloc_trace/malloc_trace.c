@@ -96,6 +96,33 @@ static size_t find_command(const char *name) {
     return i;
 }
 
+/* Tells whether at most CHANGES letters more, less or other make B of A. */
+static bool is_near(const char *a, const char *b, unsigned changes) {
+    while (*a != '\0' && *a == *b) {
+        a++;
+        b++;
+    }
+    if (*a == *b)
+        return true;
+    return changes != 0 &&
+           ((*a != '\0' && *b != '\0' && is_near(a + 1, b + 1, changes - 1)) ||
+            (*a != '\0' && is_near(a + 1, b, changes - 1)) ||
+            (*b != '\0' && is_near(a, b + 1, changes - 1)));
+}
+
+/* Says that there is no command NAME, and which one may be meant. */
+static int refuse(const char *name) {
+    for (unsigned changes = 1; changes <= 2 && strlen(name) > changes + 1;
+         changes++)
+        for (size_t i = 0; i < COMMANDS; i++)
+            if (commands[i].help != NULL &&
+                is_near(name, commands[i].name, changes))
+                return tool_usage_error(
+                    "unknown command '%s': did you mean %s?", name,
+                    commands[i].name);
+    return tool_usage_error("unknown command '%s'", name);
+}
+
 int main(int argc, char **argv) {
     struct tool_opt opts[COMMANDS + 2] = {{.help = "Commands:"}};
     const struct tool_command command = {
@@ -138,7 +165,7 @@ int main(int argc, char **argv) {
     }
     size_t found = find_command(o.operand[0]);
     if (found == COMMANDS)
-        return tool_usage_error("unknown command '%s'", o.operand[0]);
+        return refuse(o.operand[0]);
     tool_begin(commands[found].full_name);
     return tool_end(commands[found].run(o.operand_count, o.operand));
 }

@@ -247,6 +247,12 @@ check "a tolerance of 5 %" "$malloc_trace" compare --against counts \
     --tolerance 5% q.p
 fails_with "counts that are none" 1 "$malloc_trace" compare --against j p.p
 like "are named" "$err" "j: "
+for trace in p.p raw.lz4; do
+    fails_with "a trace $trace in place of counts" 1 "$malloc_trace" gate \
+        --against $trace p.p
+    like "a trace $trace in place of counts: is one" "$err" \
+        "^malloc-trace gate: --against: $trace is a trace, not counts"
+done
 fails_with "counts that are no JSON" 1 "$malloc_trace" compare --against alloc.c \
     p.p
 fails_with "counts that are not there" 1 "$malloc_trace" compare --against gone \

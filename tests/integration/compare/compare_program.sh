@@ -295,6 +295,12 @@ if run $CC -static -o static_does does.c; then
 else
     skip "a static one" "no static C library"
 fi
+for command in leaks compare tune memory 'gate --save-baseline unseen'; do
+    fails_with "$command of a program in place of a trace" 1 \
+        "$malloc_trace" $command ./does
+    like "$command says how to run a program" "$err" \
+        "ELF file .*; to run it: malloc-trace ${command%% *} -- ./does\$"
+done
 printf 'void *malloc(unsigned long n) { return (char *)n; }\n%s\n' \
     'int main(void) { return malloc(9) == 0; }' >own.c
 run $CC -w -fno-builtin -o own own.c

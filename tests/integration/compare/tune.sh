@@ -168,6 +168,11 @@ tune 1 "the runs beside another default" -a $own --runs 10 --resume state \
     idle.lz4
 echo '{"format": "x"}' >odd
 tune 1 "a file of something else" -a $own --resume odd idle.lz4
+fails_with "runs that cannot be saved end the search with 1" 1 sh -c '
+    ulimit -f 16
+    exec "$@"' sh "$malloc_trace" tune -q --default $own -a $own --runs 60 \
+    --resume full idle.lz4
+like "runs that cannot be saved: the file is named" "$err" "full: File too"
 
 rm -f j
 timeout --foreground --preserve-status -s INT 8 "$malloc_trace" tune -a glibc \

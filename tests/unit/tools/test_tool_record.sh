@@ -21,7 +21,12 @@ like "is its own" "$out" "^Usage: malloc-trace record"
 check "version" "$malloc_trace" --version
 fails_with "no command" 2 "$malloc_trace"
 fails_with "an unknown command" 2 "$malloc_trace" frobnicate
-like "is named" "$err" "unknown command 'frobnicate'"
+like "is named" "$err" "unknown command 'frobnicate' \("
+for pair in leak:leaks recrod:record compre:compare; do
+    run "$malloc_trace" ${pair%:*}
+    like "${pair%:*} is answered by ${pair#*:}" "$err" \
+        "unknown command '${pair%:*}': did you mean ${pair#*:}[?]"
+done
 fails_with "nothing to run" 2 "$malloc_trace" record
 fails_with "nothing after the dashes" 2 "$malloc_trace" record --
 fails_with "an unknown option" 2 "$malloc_trace" record --what -- true

@@ -359,6 +359,11 @@ static void read_saved_trace(struct counts *all,
 }
 
 static bool read_saved(struct counts *all, const char *path) {
+    if (trace_is_one(path)) {
+        tool_error("--against: %s is a trace, not counts of --save-baseline",
+                   path);
+        return false;
+    }
     const struct tool_json_value *root = compare_json_file(path, GATE_FORMAT);
     bool good = root != NULL;
     if (!good)

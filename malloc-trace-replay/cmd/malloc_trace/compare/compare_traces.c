@@ -204,6 +204,8 @@ static bool add_trace(struct comparison *c, const char *name,
     char path[PATH_MAX];
     int error;
     size_t before = c->traces;
+    if (trace_is_program(name))
+        return false;
     if (sorted == NULL)
         return comparison_add_trace(c, name, name);
     bool replayable = is_replayable(name, path, &error);

@@ -523,6 +523,9 @@ static int check_options(struct run *r, const struct tool_opts *o) {
     if (status == TOOL_OK && r->json != NULL && r->in.count == 1 &&
         tool_files_collide(&r->json, 1, r->in.traces, 1))
         status = TOOL_USAGE;
+    for (int i = 0; status == TOOL_OK && i < o->operand_count; i++)
+        if (trace_is_program(o->operand[i]))
+            status = TOOL_FAILED;
     return status;
 }
 

@@ -47,6 +47,7 @@ struct tune_request {
     char *command;
     /* progress */
     bool shown;
+    bool failed; /* a round failed, such as to be saved; a message says why */
     int length;
     uint64_t start_ns, made; /* runs of the search, also those from the file */
 };
@@ -456,8 +457,10 @@ static bool search(struct tune_request *o) {
     while ((o->made == 0 || !is_late(o)) && !tool_stop_requested() &&
            (n = tune_search_ask(o->search, round)) != 0) {
         show_progress(o);
-        if (!make_round(o, round, n))
+        if (!make_round(o, round, n)) {
+            o->failed = !tool_stop_requested();
             break;
+        }
     }
     clear_progress(o);
     return true;
@@ -515,6 +518,8 @@ static int tune(struct tune_request *o) {
     o->outcome = (struct tune_outcome){
         .runs = &o->runs, .search = o->search, .margin = o->margin};
     if (!tune_outcome_begin(&o->outcome) || !judge(o) || !write_reports(o))
+        return TOOL_FAILED;
+    if (o->failed)
         return TOOL_FAILED;
     return o->outcome.interrupted || o->runs.base.lacks ||
                    o->runs.base.baseline_failed
