@@ -220,6 +220,37 @@ static uint64_t run_calloc_large_fresh(double scale) {
     return fresh_tables(bench_count(scale, 1000), 256 * KIB, 2 * MIB);
 }
 
+/* --- Partly written ------------------------------------------------------- */
+
+/* Connections with a buffer each, of which one page is used; stacks of fibres,
+   used at their end; windows of compressors, written by half. */
+static uint64_t run_buffers(double scale) {
+    enum { SLOTS = 400 };
+    static char *slot[SLOTS];
+    uint64_t n = bench_count(scale, 1e6), s = 61;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t r = bench_random(&s);
+        unsigned k = (unsigned)((r >> 40) % SLOTS);
+        size_t size = k < 300   ? 64 * KIB
+                      : k < 350 ? 256 * KIB
+                                : 16 * KIB + (r >> 8) % (112 * KIB);
+        free(slot[k]);
+        char *p = bench_hide(malloc(size));
+        if (!p)
+            abort();
+        if (k < 300)
+            memset(p, 1, 3000);
+        else if (k < 350)
+            memset(p + size - 6000, 1, 6000);
+        else
+            memset(p, 1, size / 2);
+        slot[k] = p;
+    }
+    for (unsigned k = 0; k < SLOTS; k++)
+        free(slot[k]);
+    return 2 * n;
+}
+
 static const struct workload list[] = {
     {"medium", "500 slots, 4 to 256 KiB, each page written", run_medium},
     {"large", "40 slots of 256 KiB to 4 MiB", run_large},
@@ -241,6 +272,8 @@ static const struct workload list[] = {
      run_calloc_large},
     {"calloc-large-fresh", "such blocks, staying, one page in eight written",
      run_calloc_large_fresh},
+    {"buffers", "400 buffers, stacks and windows of 16 to 256 KiB, partly used",
+     run_buffers},
     {NULL, NULL, NULL}};
 
 int main(int argc, char **argv) {

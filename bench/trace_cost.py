@@ -26,6 +26,7 @@ import jobs  # noqa: E402
 LOOPS = ("pairs", "lifo", "random", "threads", "random200", "random1m")
 MALLOC_BOUND = ("bignum", "strings", "trees", "fifo", "server")
 PROGRAMS = ("python", "perl", "ruby", "sqlite", "gcc")
+BUFFERS = ("buffers", "medium")
 STACKS = ("stack-same", "stack-turns", "stack-some")
 SITES = ("none", "caller", "stack:16", "stack:32", "lang")
 HEAPTRACK = ("/usr/lib/heaptrack/libheaptrack_preload.so",
@@ -50,7 +51,7 @@ def account(build, path):
 def commands(build, work, scale, wanted):
     """[(name, command)]: loops, malloc-bound programs, real programs."""
     have = lib.all_workloads(build)
-    for name in LOOPS + STACKS + MALLOC_BOUND:
+    for name in LOOPS + STACKS + BUFFERS + MALLOC_BOUND:
         if wanted(name):
             yield name, [have[name][0], name, str(scale)]
     for name in PROGRAMS:

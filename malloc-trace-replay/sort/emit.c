@@ -198,9 +198,10 @@ static void count_thread(struct emit *e, struct demux_thread *t) {
 /* Writes the present bytes of the block of TOKEN, which the next record makes,
    if they are known and fewer than SIZE. */
 static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
+                                      uint32_t site, unsigned call,
                                       uint64_t size) {
     uint64_t bytes;
-    if (present_of(&e->present, token, size, &bytes))
+    if (present_of(&e->present, token, site, call, size, &bytes))
         mtf_proc_put_present(e->writer, bytes);
     if (e->present.failed)
         e->slots.failed = true;
@@ -254,7 +255,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     call &= 31;
     e->counts.reallocs++;
     mtf_proc_put_site(e->writer, site_of(t, v));
-    note_present(e, v->extra, size);
+    note_present(e, v->extra, site_of(t, v), call, size);
     /* one step: the old size goes before the new one comes */
     if (end_object(e, t, v->token, &o)) {
         mtf_proc_put_realloc(e->writer, call, moved, size, &o.place);
@@ -332,14 +333,14 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
     case MTF_EVENT_ALIGNED:
         e->counts.memaligns++;
         mtf_proc_put_site(w, site_of(t, v));
-        note_present(e, v->token, size);
+        note_present(e, v->token, site_of(t, v), call, size);
         mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
         new_object(e, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
         e->counts.reallocs++;
         mtf_proc_put_site(w, site_of(t, v));
-        note_present(e, v->token, size);
+        note_present(e, v->token, site_of(t, v), call, size);
         mtf_proc_put_realloc_new(
             w, call,
             v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
@@ -416,7 +417,9 @@ static TCM_NOINLINE enum emit_stop run_frequent(struct emit *e,
             if (TCM_UNLIKELY(site != w->site))
                 MTF_PROC_OUT_OF_LINE(w, &hot, mtf_proc_set_site(w, site));
             if (TCM_UNLIKELY(size > MTF_PRESENT_ABOVE))
-                MTF_PROC_OUT_OF_LINE(w, &hot, note_present(e, v->token, size));
+                MTF_PROC_OUT_OF_LINE(
+                    w, &hot,
+                    note_present(e, v->token, site, demux_event_call(v), size));
             mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
             slots_put(&e->slots, v->token, size, place);
             requested += size;

@@ -23,33 +23,44 @@
  * trace has them at the end of a block, a processed trace at its allocation. So
  * the raw trace is read once more before the first large block is written.
  *
- * Memory: up to 64 bytes for each large block that was not wholly present or
- * that grew in place; while the trace is read, 16 bytes more for each, and the
- * states of the threads.
+ * A recording has them of a sample of the blocks. Each other block gets those
+ * of one of the last PRESENT_SAMPLES blocks of the sample that had its call
+ * site, call and group of sizes, or else its group of sizes, by turns.
+ *
+ * Memory: up to 64 bytes for each block that has present bytes or that was long
+ * and grew in place, and some 300 for each call site, call and group of sizes;
+ * while the trace is read, 16 bytes more for each block, and the states of the
+ * threads.
  */
+#define PRESENT_SAMPLES 32u
+
+/* Present bytes of the last blocks of a kind; UINT64_MAX: of a whole block. */
+struct present_kind {
+    uint64_t bytes[PRESENT_SAMPLES];
+    uint32_t samples; /* seen so far */
+    uint32_t turn;
+};
 
 /* All zero: no block has present bytes. */
 struct present {
     const char *name;      /* of the trace; NULL: it cannot be read twice */
     uint64_t random;       /* of its header */
+    bool is_sample;        /* of some blocks; else blocks without are whole */
     bool is_read;          /* `bytes` is filled */
     bool failed;           /* no memory */
     struct tool_map bytes; /* by token + 1 */
+    struct tool_map place; /* of kinds, + 1 */
+    struct present_kind *kind;
+    size_t kinds, kinds_cap;
 };
 
 void present_fini(struct present *p);
 
-/* Out of line: the first call reads the trace. False: TOKEN has no present
-   bytes. */
-bool present_find(struct present *p, uint64_t token, uint64_t *bytes);
-
-/* Tells whether fewer than all SIZE bytes of the block of TOKEN are present:
-   *BYTES. */
-static inline bool present_of(struct present *p, uint64_t token, uint64_t size,
-                              uint64_t *bytes) {
-    return size > MTF_PRESENT_ABOVE && p->name != NULL &&
-           present_find(p, token, bytes) && *bytes < size;
-}
+/* Tells whether fewer than all SIZE bytes of the block of TOKEN, made by CALL
+   at SITE, are present: *BYTES. Blocks come in the order of the trace; the
+   first call reads the trace. */
+bool present_of(struct present *p, uint64_t token, uint32_t site, unsigned call,
+                uint64_t size, uint64_t *bytes);
 
 /* --- Output --------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
  */
 #include "sort/emit.h"
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "common/stop.h"
 #include "trace/raw.h"
@@ -32,8 +33,14 @@ struct present_reader {
     struct tool_map grown; /* token + 1 to the token before the realloc */
 };
 
+/* Bound above which the tokens of a block that grew in place are kept. Shorter
+   blocks grow so often that they would take too much memory. */
+#define GROWN_ABOVE ((uint64_t)256 << 10)
+
 void present_fini(struct present *p) {
     tool_map_fini(&p->bytes);
+    tool_map_fini(&p->place);
+    free(p->kind);
 }
 
 /* --- Events --------------------------------------------------------------- */
@@ -66,7 +73,7 @@ static void take_event(struct present_reader *r, struct present_stream *s,
         return;
     else if (s->noted != NONE)
         end_block(r, s, e->old_token);
-    else if (e->kind == MTF_EVENT_REALLOC && e->size > MTF_PRESENT_ABOVE &&
+    else if (e->kind == MTF_EVENT_REALLOC && e->size > GROWN_ABOVE &&
              (e->flags & MTF_EVENT_MOVED) == 0)
         put(r, &r->grown, e->token, e->old_token);
 }
@@ -189,7 +196,7 @@ static void read_trace(struct present *p) {
     tool_raw_close(r.raw);
 }
 
-bool present_find(struct present *p, uint64_t token, uint64_t *bytes) {
+static bool find(struct present *p, uint64_t token, uint64_t *bytes) {
     if (!p->is_read) {
         p->is_read = true;
         read_trace(p);
@@ -199,4 +206,62 @@ bool present_find(struct present *p, uint64_t token, uint64_t *bytes) {
     if (e != NULL)
         *bytes = e->value;
     return e != NULL;
+}
+
+/* --- Blocks that are not in the sample ------------------------------------ */
+
+/* Kind of the blocks that CALL made at SITE; both 0: of all blocks. NULL: there
+   is none, and it is not to be made (ADD), or no memory. */
+static struct present_kind *kind_of(struct present *p, uint32_t site,
+                                    unsigned call, uint64_t size, bool add) {
+    uint64_t key =
+        ((uint64_t)site << 16 | call << 8) + 1 + mtf_present_group(size);
+    struct tool_map_entry *e =
+        add ? tool_map_get(&p->place, key) : tool_map_find(&p->place, key);
+    if (e == NULL || (e->value == 0 && p->kinds == p->kinds_cap)) {
+        struct present_kind *more = NULL;
+        size_t cap = p->kinds_cap == 0 ? 64 : 2 * p->kinds_cap;
+        if (e != NULL)
+            more = realloc(p->kind, cap * sizeof(*more));
+        if (more == NULL) {
+            p->failed |= add;
+            return NULL;
+        }
+        p->kind = more;
+        p->kinds_cap = cap;
+    }
+    if (e->value == 0) {
+        memset(&p->kind[p->kinds], 0, sizeof(*p->kind));
+        e->value = ++p->kinds;
+    }
+    return &p->kind[e->value - 1];
+}
+
+static void add_sample(struct present *p, uint32_t site, unsigned call,
+                       uint64_t size, uint64_t bytes) {
+    struct present_kind *k = kind_of(p, site, call, size, true);
+    if (k != NULL)
+        k->bytes[k->samples++ % PRESENT_SAMPLES] =
+            bytes < size ? bytes : UINT64_MAX;
+}
+
+bool present_of(struct present *p, uint64_t token, uint32_t site, unsigned call,
+                uint64_t size, uint64_t *bytes) {
+    if (size <= MTF_PRESENT_ABOVE || p->name == NULL)
+        return false;
+    bool found = find(p, token, bytes);
+    if (!p->is_sample)
+        return found && *bytes < size;
+    if (found) {
+        add_sample(p, site, call, size, *bytes);
+        add_sample(p, 0, 0, size, *bytes);
+        return *bytes < size;
+    }
+    struct present_kind *k = kind_of(p, site, call, size, false);
+    if (k == NULL)
+        k = kind_of(p, 0, 0, size, false);
+    if (k == NULL)
+        return false;
+    *bytes = k->bytes[k->turn++ % tcm_min_u64(k->samples, PRESENT_SAMPLES)];
+    return *bytes < size;
 }

@@ -302,6 +302,7 @@ static void take_header(struct sorter *s, const struct mtf_item *item) {
     s->have_header = true;
     s->header = item->info->fixed;
     s->emit.present.random = s->header.random;
+    s->emit.present.is_sample = (s->header.settings & MTF_SETTING_LOOKS) != 0;
     s->emit.free_sites = (s->header.settings & MTF_SETTING_FREE_SITES) != 0;
 }
 

@@ -58,17 +58,21 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
         block = tcm_block_get(self, trace, size, align, &shared);
     if (block.ptr == NULL)
         errno = ENOMEM;
-    *zeroed = block.zeroed;
     if (trace != NULL) {
         if (shared)
             tcm_trace_took(trace);
+        bool looks =
+            tcm_trace_look(trace, asked, call == MTF_CALL_CALLOC, &block);
         if (block.ptr != NULL || record_failure)
             tcm_trace_alloc(trace, call, asked, align_log2_asked(align),
                             block.ptr, block.word);
+        if (looks)
+            tcm_trace_looks(block.word);
         tcm_trace_leave(self);
     } else if (block.ptr != NULL) {
         tcm_trace_forget(block.ptr);
     }
+    *zeroed = block.zeroed;
     return block.ptr;
 }
 

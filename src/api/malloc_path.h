@@ -28,6 +28,9 @@
 #include "base/check.h"
 #include "core/page_map.h"
 #include "core/heap.h"
+#if TCM_TRACING
+#include "tracer/stream/thread_looks.h"
+#endif
 
 /* True if PTR is an object of the class. For assertions. */
 static inline bool tcm_class_is(const void *ptr, uint64_t scaled) {
@@ -62,6 +65,19 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
     tcm_bin_at(cache, scaled)->top = entry;
     *entry->word = mtr_put_alloc(t, size);
     return ptr;
+}
+
+/* Traced fast path of a SIZE above TCM_TABLE_SMALL: the recorder may look at
+   the block. A function, called in the tail, so that the others have their
+   registers. */
+static TCM_NOINLINE void *tcm_traced_medium(size_t size, enum mtf_call call,
+                                            void *(*slow)(size_t)) {
+    struct mtr_thread *t = tcm_self.trace;
+    if (size > MTF_PRESENT_ABOVE && size <= TCM_MAX_SMALL &&
+        t != &mtr_no_thread && mtr_look_is_due(t, size))
+        return slow(size);
+    return tcm_traced_alloc(size, tcm_class_scale(tcm_size_class_medium(size)),
+                            call, slow);
 }
 
 /*
@@ -121,6 +137,11 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
     (void)scaled, (void)call;
     return slow(size);
 }
+static TCM_ALWAYS_INLINE void *
+tcm_traced_medium(size_t size, enum mtf_call call, void *(*slow)(size_t)) {
+    (void)call;
+    return slow(size);
+}
 static TCM_ALWAYS_INLINE bool tcm_traced_free(void *ptr, enum mtf_call call) {
     (void)ptr, (void)call;
     return false;
@@ -161,7 +182,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
                                 slow);
     unsigned size_class = tcm_size_class_medium(size);
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
-        return tcm_traced_alloc(size, tcm_class_scale(size_class), call, slow);
+        return tcm_traced_medium(size, call, slow);
     void *ptr = tcm_cache_peek(cache, size_class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);

@@ -113,6 +113,7 @@ static bool resize_in_place(struct mtr_thread *trace, void *ptr,
             !tcm_large_resize(info->span, size))
             return false;
         tcm_trace_took(trace);
+        tcm_trace_grew(trace, ptr, info->size, tcm_block_info(ptr).size);
         record_in_place(trace, ptr, size, call);
         return true;
     case MUST_MOVE:
@@ -188,10 +189,13 @@ static void *move_block(struct tcm_thread_state *self, struct mtr_thread *trace,
         return NULL;
     TCM_ASSERT(to.ptr != ptr && tcm_block_info(to.ptr).size >= size);
     tcm_trace_present(trace, ptr, info);
+    bool looks = trace != NULL && tcm_trace_look(trace, size, true, &to);
     copy_block(&to, ptr, size < info->size ? size : info->size);
     if (trace != NULL) {
         tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
                           to.word, true);
+        if (looks)
+            tcm_trace_looks(to.word);
         if (tcm_block_put_is_shared(self, info))
             tcm_trace_gives(trace);
     } else {

@@ -11,7 +11,10 @@
  * most marks of an earlier recording.
  */
 #include "api/trace_hooks.h"
+#include "api/block.h"
 #include "api/thread_state.h"
+#include "base/bits.h"
+#include "base/linux/os_mem.h"
 #include "base/lock.h"
 #include "core/cache_registry.h"
 #include "core/heap_census.h"
@@ -19,6 +22,7 @@
 #include "core/page_map.h"
 #include "core/size_class.h"
 #include "traceformat/control_protocol.h"
+#include "tracer/stream/thread_looks.h"
 
 /* mtr_enter for the calling thread. Its record names no stream meanwhile,
    because the recorder may give the stream to another thread. */
@@ -182,7 +186,7 @@ static void set_word(uint64_t *word, uint64_t token) {
 static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
     if (word == NULL)
         return 0;
-    uint64_t token = *word;
+    uint64_t token = mtr_word_token(*word);
     if (token < mtr_first_token(t)) {
         *word = 0;
         return 0;
@@ -222,15 +226,48 @@ void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
     }
 }
 
-/* The word of a block above the bound is in its span's record, so it exists. */
+bool tcm_trace_look(struct mtr_thread *t, size_t size, bool zero,
+                    struct tcm_block *block) {
+    if (size <= MTF_PRESENT_ABOVE || block->ptr == NULL || mtr_drops(t))
+        return false;
+    char *start = block->ptr;
+    size_t bytes = tcm_block_info(start).size, page = tcm_os_page_size();
+    if (!mtr_look_begins(t, size, start, bytes, block->zeroed))
+        return false;
+    if (zero && !block->zeroed) {
+        char *first = (char *)tcm_align_up((uintptr_t)start, page);
+        char *last = (char *)tcm_align_down((uintptr_t)start + bytes, page);
+        memset(start, 0, (size_t)(first - start));
+        memset(last, 0, (size_t)(start + bytes - last));
+        block->zeroed = true;
+    }
+    return true;
+}
+
+void tcm_trace_looks(uint64_t *word) {
+    if (word != NULL && *word >= MTR_TOKEN_LIVE)
+        *word ^= MTR_TOKEN_LIVE | MTR_TOKEN_LOOKED;
+}
+
+/* True if the block at PTR is looked at. */
+static bool is_looked(const void *ptr, size_t bytes) {
+    const uint64_t *word =
+        bytes <= MTF_PRESENT_ABOVE ? NULL : tcm_object_word(ptr, false);
+    return word != NULL && mtr_word_is_looked(*word);
+}
+
+void tcm_trace_grew(struct mtr_thread *t, char *ptr, size_t old, size_t bytes) {
+    if (t != NULL && bytes > old && is_looked(ptr, bytes))
+        mtr_look_grows(ptr + old, bytes - old);
+}
+
 void tcm_trace_present(struct mtr_thread *t, const void *ptr,
                        const struct tcm_block_info *info) {
     size_t present;
-    if (t == NULL || info->kind != TCM_BLOCK_LARGE ||
-        info->size <= MTR_PRESENT_ABOVE || mtr_drops(t))
+    if (t == NULL || mtr_drops(t) || !is_looked(ptr, info->size))
         return;
-    const uint64_t *word = tcm_object_word(ptr, false);
-    if (*word >= mtr_first_token(t) && mtr_present(ptr, info->size, &present))
+    uint64_t token = mtr_word_token(*tcm_object_word(ptr, false));
+    if (token >= mtr_first_token(t) && mtr_look_ends(ptr, info->size, &present))
         mtr_put_present(t, present);
 }
 
@@ -276,8 +313,8 @@ static struct wrong find_wrong(uint64_t first, const void *ptr,
         w.kind = MTF_WRONG_INSIDE;
         w.value = at - start;
         word = tcm_object_word((const void *)start, false);
-        if (word != NULL && *word >= first)
-            w.token = *word;
+        if (word != NULL && mtr_word_token(*word) >= first)
+            w.token = mtr_word_token(*word);
     } else if (info->kind != TCM_BLOCK_FOREIGN) {
         word = tcm_object_word(ptr, false);
     } else {
@@ -322,11 +359,14 @@ void tcm_trace_forget(const void *ptr) {
 
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved) {
+    bool looks = !moved && old_word != NULL && mtr_word_is_looked(*old_word);
     uint64_t old = take_token(t, old_word);
     if (is_dropped(t, new_word))
         return;
     set_word(new_word, old == 0 ? mtr_put_realloc_new(t, call, size, true)
                                 : mtr_put_realloc(t, call, size, old, moved));
+    if (looks)
+        tcm_trace_looks(new_word);
 }
 
 void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
@@ -347,7 +387,7 @@ void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
 
 void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
                               uint64_t size, uint64_t *old_word) {
-    uint64_t old = old_word == NULL ? 0 : *old_word;
+    uint64_t old = old_word == NULL ? 0 : mtr_word_token(*old_word);
     if (is_dropped(t, NULL))
         return;
     mtr_put_failed(t, call, size, 0, old < mtr_first_token(t) ? 0 : old);
@@ -443,21 +483,22 @@ static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     return n;
 }
 
-struct large_list {
-    struct mtr_large_block *out;
+struct looked_list {
+    struct mtr_looked_block *out;
     size_t count, cap;
 };
 
-static void list_large(void *ctx, uintptr_t start, size_t bytes,
-                       uint64_t word) {
-    struct large_list *list = ctx;
-    if (bytes > MTR_PRESENT_ABOVE && list->count < list->cap)
-        list->out[list->count++] = (struct mtr_large_block){start, bytes, word};
+static void list_looked(void *ctx, uintptr_t start, size_t bytes,
+                        uint64_t word) {
+    struct looked_list *list = ctx;
+    if (mtr_word_is_looked(word) && list->count < list->cap)
+        list->out[list->count++] =
+            (struct mtr_looked_block){start, bytes, mtr_word_token(word)};
 }
 
-static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
-    struct large_list list = {out, 0, cap};
-    tcm_census_large(list_large, &list);
+static size_t looked_blocks(struct mtr_looked_block *out, size_t cap) {
+    struct looked_list list = {out, 0, cap};
+    tcm_census_words(MTF_PRESENT_ABOVE, list_looked, &list);
     return list.count;
 }
 
@@ -473,7 +514,8 @@ static uint64_t token_of(const void *p, size_t bytes) {
     if (size_class == 0 || tcm_class[size_class].size > bytes + bytes / 4 + 64)
         return 0;
     const uint64_t *word = tcm_entry_word(entry, p);
-    return word == NULL || *word < MTR_TOKEN_LIVE ? 0 : *word;
+    uint64_t token = word == NULL ? 0 : mtr_word_token(*word);
+    return token < MTR_TOKEN_LIVE ? 0 : token;
 }
 
 static void add_row(struct mtf_memory *out, const struct tcm_memory_class *c) {
@@ -516,7 +558,7 @@ static const struct mtr_host trace_host = {
     .recording_started = recording_started,
     .sample = sample,
     .is_stuck = tcm_heap_is_stuck,
-    .large_blocks = large_blocks,
+    .looked_blocks = looked_blocks,
     .has_memory = has_memory,
     .token_of = token_of,
     .memory = memory,

@@ -21,6 +21,8 @@
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"
 
+struct tcm_block;
+
 #if TCM_TRACING
 #include "tracer/stream/thread_sites.h"
 #include "tracer/trace_clock.h"
@@ -89,9 +91,18 @@ static inline void tcm_trace_gives(struct mtr_thread *t) {
    if it has none. */
 void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                      unsigned align_log2, const void *ptr, uint64_t *word);
-/* Records how many bytes of the block have memory behind them. Called before
-   the event of a free or realloc that ends the block, and before the contents
-   are read. */
+/* Begins a look at the new BLOCK of a request of SIZE bytes, if one is due
+   (thread_looks.h). ZERO: it is to be zero then, all of it. true: its word is
+   given to tcm_trace_looks when it has its token. */
+bool tcm_trace_look(struct mtr_thread *t, size_t size, bool zero,
+                    struct tcm_block *block);
+void tcm_trace_looks(uint64_t *word);
+/* Notes that the block at PTR grew from OLD to BYTES where it is. T: NULL, or
+   the stream. */
+void tcm_trace_grew(struct mtr_thread *t, char *ptr, size_t old, size_t bytes);
+/* Records how many bytes of the block have memory behind them, if it is looked
+   at. Called before the event of a free or realloc that ends the block, and
+   before the contents are read. */
 void tcm_trace_present(struct mtr_thread *t, const void *ptr,
                        const struct tcm_block_info *info);
 /* Records a free of the block with WORD (or NULL). */
@@ -213,6 +224,18 @@ static inline void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call,
                                    size_t size, unsigned align_log2,
                                    const void *ptr, uint64_t *word) {
     (void)t, (void)call, (void)size, (void)align_log2, (void)ptr, (void)word;
+}
+static inline bool tcm_trace_look(struct mtr_thread *t, size_t size, bool zero,
+                                  struct tcm_block *block) {
+    (void)t, (void)size, (void)zero, (void)block;
+    return false;
+}
+static inline void tcm_trace_looks(uint64_t *word) {
+    (void)word;
+}
+static inline void tcm_trace_grew(struct mtr_thread *t, char *ptr, size_t old,
+                                  size_t bytes) {
+    (void)t, (void)ptr, (void)old, (void)bytes;
 }
 static inline void tcm_trace_present(struct mtr_thread *t, const void *ptr,
                                      const struct tcm_block_info *info) {

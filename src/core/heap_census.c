@@ -79,22 +79,42 @@ void tcm_census_blocks(struct tcm_census *out) {
     each_span(visit_large, out);
 }
 
-struct large_visit {
-    tcm_large_visit *visit;
+struct word_visit {
+    size_t above;
+    tcm_word_visit *visit;
     void *ctx;
 };
 
+/* Visits the slots of SPAN, whose first page has its class and table. */
+static void visit_slots(const struct tcm_span *span,
+                        const struct word_visit *v) {
+    uint64_t entry = tcm_page_entry((const void *)span->start);
+    const struct tcm_class_info *c = &tcm_class[tcm_entry_class(entry)];
+    if (tcm_entry_class(entry) == 0 || c->size <= v->above)
+        return;
+    for (unsigned i = 0; i < c->objects; i++) {
+        uintptr_t at = span->start + (uintptr_t)i * c->size;
+        uint64_t here = tcm_page_entry((const void *)at);
+        const uint64_t *word =
+            here == 0 ? NULL : tcm_entry_word(here, (void *)at);
+        if (word != NULL)
+            v->visit(v->ctx, at, c->size, tcm_load_relaxed(word));
+    }
+}
+
 /* Relaxed: the block's owner may be writing its word. */
-static void visit_word(const struct tcm_span *span, void *argument) {
-    const struct large_visit *v = argument;
-    if (span->state == TCM_SPAN_LARGE)
+static void visit_words(const struct tcm_span *span, void *argument) {
+    const struct word_visit *v = argument;
+    if (span->state == TCM_SPAN_SMALL)
+        visit_slots(span, v);
+    else if (span->state == TCM_SPAN_LARGE && tcm_span_bytes(span) > v->above)
         v->visit(v->ctx, span->start, tcm_span_bytes(span),
                  tcm_load_relaxed(&span->word));
 }
 
-void tcm_census_large(tcm_large_visit *visit, void *ctx) {
-    struct large_visit v = {visit, ctx};
-    each_span(visit_word, &v);
+void tcm_census_words(size_t above, tcm_word_visit *visit, void *ctx) {
+    struct word_visit v = {above, visit, ctx};
+    each_span(visit_words, &v);
 }
 
 static void add_run(struct tcm_run_figures *out, const struct tcm_span *run) {

@@ -38,12 +38,12 @@ struct tcm_census {
 };
 void tcm_census_blocks(struct tcm_census *out);
 
-/* Calls VISIT for each large block, in the order of addresses, with its object
-   word. The block may be freed and its word change meanwhile. VISIT takes no
-   lock. */
-typedef void tcm_large_visit(void *ctx, uintptr_t start, size_t bytes,
-                             uint64_t word);
-void tcm_census_large(tcm_large_visit *visit, void *ctx);
+/* Calls VISIT for each large block, and for each slot of a class, of more than
+   ABOVE bytes, in the order of addresses, with its object word (0: none). The
+   block may be freed and its word change meanwhile. VISIT takes no lock. */
+typedef void tcm_word_visit(void *ctx, uintptr_t start, size_t bytes,
+                            uint64_t word);
+void tcm_census_words(size_t above, tcm_word_visit *visit, void *ctx);
 
 /* Free runs of the page heap, spare spans among the FREE ones: their number,
    and the pages of the longest. */

@@ -52,6 +52,7 @@ enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
 #define MTF_SETTING_PER_PROCESS 4u  /* the output's name has %p */
 #define MTF_SETTING_SITES       8u  /* allocations have call sites */
 #define MTF_SETTING_FREE_SITES  16u /* and frees */
+#define MTF_SETTING_LOOKS       32u /* present bytes of a sample of blocks */
 
 /* Header fields: u16 tag, u16 length, bytes; tag 0 ends them. */
 enum mtf_header_tag {

@@ -85,8 +85,18 @@ enum mtf_raw_type {
     MTF_RAW_REALLOC = 3
 };
 
-/* Bound above which present bytes of a block are recorded. */
-#define MTF_PRESENT_ABOVE ((uint64_t)256 << 10)
+/*
+ * Bound above which present bytes of a block are recorded, and the groups of
+ * sizes above it: four for each doubling, all beyond 512 MiB in the last one.
+ */
+#define MTF_PRESENT_ABOVE  ((uint64_t)16 << 10)
+#define MTF_PRESENT_GROUPS 64u
+
+static inline unsigned mtf_present_group(uint64_t size) {
+    unsigned log2 = 63 - (unsigned)__builtin_clzll(size - 1);
+    unsigned group = (log2 - 14) * 4 + (unsigned)((size - 1) >> (log2 - 2) & 3);
+    return group < MTF_PRESENT_GROUPS ? group : MTF_PRESENT_GROUPS - 1;
+}
 
 /*
  * Kinds of events. A row has the name, the number in a recording, the number in

@@ -195,7 +195,8 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
                       (mtr_is_per_process(rec) ? MTF_SETTING_PER_PROCESS : 0) |
                       (mts_settings.mode != MTS_NO_SITES ? MTF_SETTING_SITES
                                                          : 0) |
-                      (mts_settings.free_sites ? MTF_SETTING_FREE_SITES : 0)),
+                      (mts_settings.free_sites ? MTF_SETTING_FREE_SITES : 0) |
+                      (c->present ? MTF_SETTING_LOOKS : 0)),
         .buffer_bound = c->bound_bytes,
     };
     const char *library = "libtcmalloc_minimal " TCM_VERSION;

@@ -134,7 +134,8 @@ struct mtr_recorder {
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;
-    uint64_t start_cpu_ns; /* processor time of the process at the start */
+    uint64_t start_cpu_ns; /* processor time of the process at the start, less
+                              that of looks */
     uint64_t wall_ns;
     bool keeps; /* flight recording: of its parts the last are kept */
     uint32_t header_length;
@@ -152,6 +153,7 @@ struct mtr_recorder {
     struct mtr_spool spool;
     struct mtr_saver_link link;
     struct mtr_live live;
+    struct mtr_looks looks;
     char message[256];
     uint8_t header[MTF_RAW_HEADER_MAX];
     char pattern[PATH_MAX]; /* given by call; "": use that of mtr_config */

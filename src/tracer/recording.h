@@ -20,11 +20,11 @@ struct mtf_memory;
 
 /* --- The host ------------------------------------------------------------ */
 
-/* A live block with pages of its own, longer than MTR_PRESENT_ABOVE. */
-struct mtr_large_block {
+/* A live block that the recorder looks at (thread_looks.h). */
+struct mtr_looked_block {
     uintptr_t start;
     size_t bytes;
-    uint64_t token; /* 0 or too small: made while none was on */
+    uint64_t token; /* too small: of an earlier recording */
 };
 
 /* Functions of the host, the allocator; api passes them to mtr_init. */
@@ -41,8 +41,8 @@ struct mtr_host {
     bool (*is_stuck)(uint64_t ns);
     /* Puts the allocator's counters into OUT, at most CAP; returns how many. */
     unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
-    /* Puts the live large blocks into OUT, at most CAP; returns how many. */
-    size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
+    /* Puts the looked blocks into OUT, at most CAP; returns how many. */
+    size_t (*looked_blocks)(struct mtr_looked_block *out, size_t cap);
     /* True if P is an address in the heap, which can be read. */
     bool (*has_memory)(const void *p);
     /* The token of the block in use at P, if the block is not much longer than

@@ -27,6 +27,7 @@
 #include "tracer/saver/saver.h"
 #include "tracer/stream/thread_early.h"
 #include "tracer/stream/thread_life.h"
+#include "tracer/stream/thread_looks.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
@@ -218,7 +219,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
        head of its last buffer with this number. */
     tcm_store_relaxed(&rec->random, mtr_config.self.random);
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
-    rec->start_cpu_ns = tcm_clock_process_cpu_ns();
+    rec->start_cpu_ns = tcm_clock_process_cpu_ns() - rec->looks.ns;
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
     tcm_store_relaxed(&rec->link.stop, 0u);

@@ -149,10 +149,9 @@ bool mtr_process_has_new_filter(void) {
     return !mtr_config.filtered && has_filter();
 }
 
-/* True if present bytes may be asked for: they are wanted, and the calling
-   thread has no filter of system calls, which may not allow this one. Filters
-   belong to threads and come at any time; a process that got one keeps it. */
-static bool may_query_present(void) {
+/* Filters belong to threads and come at any time; a process that got one keeps
+   it. */
+bool mtr_process_may_look(void) {
     struct mtr_config *c = &mtr_config;
     if (!tcm_load_relaxed(&c->present))
         return false;
@@ -161,12 +160,6 @@ static bool may_query_present(void) {
         tcm_store_relaxed(&c->present, false);
     errno = saved;
     return tcm_load_relaxed(&c->present);
-}
-
-bool mtr_present(const void *block, size_t bytes, size_t *present) {
-    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
-    return may_query_present() && tcm_os_resident(block, bytes, present) &&
-           *present < bytes;
 }
 
 /* --- The environment ----------------------------------------------------- */

@@ -45,15 +45,9 @@ bool mtr_process_is_confined(void);
 /* True if the calling thread has a filter of system calls that it did not have
    when the program began. For processes with a control socket. */
 bool mtr_process_has_new_filter(void);
-/*
- * Stores in *PRESENT how many bytes of BLOCK, a large block of BYTES, are
- * backed by memory when the block or the recording ends. Why: a replay that
- * writes all of it would show memory that the program never had.
- *
- * false: all bytes are present, or it is not known. It makes slow system calls
- * (os_mem.h), so it is for slow paths, and blocks above MTR_PRESENT_ABOVE.
- */
-#define MTR_PRESENT_ABOVE ((size_t)MTF_PRESENT_ABOVE)
-bool mtr_present(const void *block, size_t bytes, size_t *present);
+/* True if the system may be asked which pages have memory (thread_looks.h): it
+   is wanted, and the calling thread has no filter of system calls, which may
+   not allow that call. */
+bool mtr_process_may_look(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "traceformat/raw_codec.h"
 #include "sites/unwind/stack.h"
 #include "tracer/saver/saver_parts.h"
+#include "tracer/stream/thread_looks.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
@@ -70,6 +71,7 @@ bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
     put_memory(a, &s->statm);
     put_faults(a);
     s->last_sample = now;
+    mtr_looks_pass(&s->rec->looks);
     if (mtr_output_is_lost(&s->output))
         return false;
     return mtf_raw_write_sample(&s->writer, now, a->value, a->count);
@@ -79,10 +81,12 @@ uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s) {
     return tcm_clock_thread_cpu_ns() - s->cpu_from;
 }
 
-/* Processor time of the program's threads since the recording began. */
+/* Processor time of the program's threads since the recording began, without
+   the looks at blocks. */
 static void put_program_cpu(struct accounts *a, const struct mtr_saver *s) {
     uint64_t all = tcm_clock_process_cpu_ns();
-    uint64_t other = s->rec->start_cpu_ns + mtr_saver_cpu_ns(s);
+    uint64_t other = s->rec->start_cpu_ns + mtr_saver_cpu_ns(s) +
+                     tcm_load_relaxed(&s->rec->looks.ns);
     if (all > other)
         put(a, MTF_ACCOUNT_PROGRAM_CPU_NS, all - other);
 }
@@ -173,8 +177,8 @@ static uint64_t event_sum(const struct mtr_event_counts *c) {
 
 /* Most live blocks at the end whose present bytes are written, and how many are
    expected. */
-#define LARGE_BLOCKS_MAX ((size_t)1 << 20)
-#define LARGE_BLOCKS_MIN ((size_t)256)
+#define LOOKED_MAX ((size_t)1 << 20)
+#define LOOKED_MIN ((size_t)256)
 
 /* The present bytes of one segment. */
 struct present_list {
@@ -189,14 +193,14 @@ static bool flush_present(struct mtr_saver *s, struct present_list *list) {
                                                list->block, count);
 }
 
-static bool write_present(struct mtr_saver *s, const struct mtr_large_block *b,
+static bool write_present(struct mtr_saver *s, const struct mtr_looked_block *b,
                           size_t count) {
     static struct present_list list;
     list.count = 0;
     for (; count != 0; b++, count--) {
         size_t present;
-        if (b->token == 0 || b->token < s->rec->first_token ||
-            !mtr_present((const void *)b->start, b->bytes, &present))
+        if (b->token < s->rec->first_token ||
+            !mtr_look_ends((const void *)b->start, b->bytes, &present))
             continue;
         list.block[list.count++] =
             (struct mtf_present){mtr_token_name(b->token), present};
@@ -212,14 +216,14 @@ bool mtr_saver_write_present(struct mtr_saver *s) {
     if (!mtr_config.present || h->is_stuck(STUCK_NS))
         return true;
     /* Most programs have few. If the list is too short, it is made again. */
-    for (size_t cap = LARGE_BLOCKS_MIN;; cap = LARGE_BLOCKS_MAX) {
-        size_t bytes = tcm_align_up(cap * sizeof(struct mtr_large_block),
+    for (size_t cap = LOOKED_MIN;; cap = LOOKED_MAX) {
+        size_t bytes = tcm_align_up(cap * sizeof(struct mtr_looked_block),
                                     tcm_os_page_size());
-        struct mtr_large_block *list = tcm_os_map(bytes);
+        struct mtr_looked_block *list = tcm_os_map(bytes);
         if (list == NULL)
             return true;
-        size_t count = h->large_blocks(list, cap);
-        bool all = count < cap || cap == LARGE_BLOCKS_MAX;
+        size_t count = h->looked_blocks(list, cap);
+        bool all = count < cap || cap == LOOKED_MAX;
         if (all)
             ok = write_present(s, list, count);
         tcm_os_unmap(list, bytes);

@@ -77,11 +77,29 @@ static TCM_ALWAYS_INLINE void mtr_word_mark(uint64_t *word) {
     ((union mtr_word *)(void *)word)->byte[mtf_big_endian ? 0 : 7] = false;
 }
 
+/* In a word in place of MTR_TOKEN_LIVE: the recorder looks at the memory of the
+   block (thread_looks.h). Such a word is below all tokens, so that fast paths
+   pass it to the slow ones. */
+#define MTR_TOKEN_LOOKED ((uint64_t)1 << 62)
+
+static inline bool mtr_word_is_looked(uint64_t word) {
+    return word >> 62 == 1;
+}
+
+/* The token in WORD of a block in use; a smaller value if it has none. */
+static inline uint64_t mtr_word_token(uint64_t word) {
+    return mtr_word_is_looked(word) ? word ^ (MTR_TOKEN_LIVE | MTR_TOKEN_LOOKED)
+                                    : word;
+}
+
 /* The token whose mark WORD has, if it is FIRST or a later one of the
    recording; else 0. */
 static inline uint64_t mtr_word_marked(uint64_t word, uint64_t first) {
     uint64_t token = word | MTR_TOKEN_LIVE;
-    return word != 0 && token != word && token >= first ? token : 0;
+    return word != 0 && token != word && token >= first &&
+                   !mtr_word_is_looked(word)
+               ? token
+               : 0;
 }
 
 /* Bytes kept free behind limit: the 8-byte store of an event may begin at limit

@@ -52,7 +52,11 @@ struct mtr_thread_cold {
     bool gap_passed;          /* the gap has an event that is no call */
     uint64_t stopped_cpu_ns;  /* used by the saver at the end */
     struct mts_thread *sites; /* NULL: no sites */
-    struct tcm_dlist link;    /* in the registry's list */
+    /* Blocks of each group of sizes up to the next look (thread_looks.h), and
+       the groups of which a look was drawn. */
+    uint16_t look_in[MTF_PRESENT_GROUPS];
+    uint64_t look_drawn;
+    struct tcm_dlist link; /* in the registry's list */
 };
 
 /* The first token of T's recording. Blocks with smaller tokens were allocated
@@ -80,6 +84,13 @@ struct mtr_registry {
     uint32_t slab_used; /* records cut from it */
     struct mtr_totals ended;
     uint64_t missed; /* calls of interrupting signal handlers */
+};
+
+/* Looks at the memory of blocks (thread_looks.h). */
+struct mtr_looks {
+    uint32_t count[MTF_PRESENT_GROUPS]; /* of each group, less what passed */
+    uint64_t ns;                        /* that all took */
+    uint64_t pages_ns;                  /* the same for pages made again */
 };
 
 struct mtr_thread_record {

@@ -63,9 +63,18 @@ near "a block that grew" "$(told | tail -n 1)" $tenth 10
 make sparse
 near "a longer block, by a sample" "$(told)" $((8 * tenth)) 20
 make full
-is "a block that was written wholly needs none" "$(told)" ""
+is "a block that was written wholly" "$(told)" $((64 << 20))
 make small
-is "nor does a small one" "$(told)" ""
+is "a small one" "$(told)" 4096
+make lives
+at_least "smaller ones that are alive at the end" "$(told | grep -cx 8192)" 10
+make again
+is "in memory that was used before" "$(told | sort -nu | tr '\n' ' ')" \
+    "4096 1048576 "
+make cleared
+is "by calloc, smaller" "$(told | sort -nu | tr '\n' ' ')" "4096 61440 "
+make brief
+is "a block below the bound needs none" "$(told)" ""
 
 export TCMALLOC_TRACE_PRESENT=0
 for what in tenth live; do

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,43 @@ static void marked(void) {
     free(other);
 }
 
+/* Many blocks of SIZE bytes of which little is written, each where one was that
+   was written wholly. */
+static void again(size_t size, bool is_calloc) {
+    for (int i = 0; i < ROUNDS; i++) {
+        make(malloc(size), size);
+        give();
+        make(is_calloc ? calloc(1, size) : malloc(size), 100);
+        /* Pages that are read count as present, too. */
+        for (size_t k = 100; k < 4096 && is_calloc; k++)
+            if (block[k] != 0)
+                exit(8);
+        give();
+    }
+}
+
+/* Connections come and go, each with a buffer of 64 KiB of which 3,000 bytes
+   are used; one in five is a zeroed one that is used to a half. */
+static void buffers(void) {
+    enum { OPEN = 400, TIMES = 5 };
+    static char *volatile buffer[OPEN];
+    for (int i = 0; i < OPEN * TIMES; i++) {
+        bool half = i % 5 == 0;
+        free(buffer[i % OPEN]);
+        make(half ? calloc(1, 65536) : malloc(65536), half ? 32768 : 3000);
+        buffer[i % OPEN] = block;
+    }
+    for (int i = 0; i < OPEN; i++)
+        free(buffer[i]);
+    block = NULL;
+}
+
+/* Blocks that live to the end. */
+static void lives(void) {
+    for (int i = 0; i < SEVERAL; i++)
+        make(malloc(64 * 1024), 6000);
+}
+
 static void *take_over(void *none) {
     give();
     return none;
@@ -181,10 +219,20 @@ int main(int argc, char **argv) {
         kill(getpid(), SIGKILL);
     } else if (!strcmp(what, "small")) {
         make(malloc(200 * 1024), 1);
+    } else if (!strcmp(what, "brief")) {
+        make(malloc(16 * 1024), 1);
+    } else if (!strcmp(what, "again")) {
+        again(MIB, false);
+    } else if (!strcmp(what, "cleared")) {
+        again(60000, true);
+    } else if (!strcmp(what, "buffers")) {
+        buffers();
+    } else if (!strcmp(what, "lives")) {
+        lives();
     } else {
         return 2;
     }
-    if (strcmp(what, "live") != 0 && strcmp(what, "zero") != 0)
+    if (block != NULL && strncmp(what, "live", 4) != 0)
         give();
     printf("%ld\n", peak() - before);
     return 0;

@@ -77,6 +77,18 @@ is "a block of which nothing was there" "$(notes p)" "0 calloc(268435456)"
 [ "$(grown p)" -lt 1024 ]
 result "and nothing is written of it" $?
 
+# Few of them are looked at: the others are like these.
+make buffers
+is "a note for each of 2,000 buffers" "$(notes p | wc -l)" 2000
+is "by their calls" "$(notes p | sort | uniq -c | sort -n | tail -n 2 |
+    sed 's/^ *//' | tr '\n' ' ')" "400 32768 calloc(65536) 1600 4096 malloc(65536) "
+own_kib=$(LD_PRELOAD=$minimal "$target" buffers)
+grown_kib=$(grown p)
+note "program $own_kib KiB, replay $grown_kib KiB"
+[ $((10 * grown_kib)) -le $((11 * own_kib)) ] &&
+    [ $((10 * grown_kib)) -ge $((9 * own_kib)) ]
+result "and as much memory as the program has" $?
+
 # --- Where they stand ---------------------------------------------------------
 
 make several

@@ -37,10 +37,12 @@ static void test_classes(struct tcm_thread_cache *cache) {
     tap_is_u64(tcm_census_cache_bytes(cache), 0, "none when it is empty");
 }
 
-static void add_large(void *ctx, uintptr_t start, size_t bytes, uint64_t word) {
+static void add_word(void *ctx, uintptr_t start, size_t bytes, uint64_t word) {
     uint64_t *sum = ctx;
-    *sum += bytes + word;
-    tap_ok(tcm_census_is_block((void *)start), "a large block is one");
+    if (word != 0)
+        *sum += bytes + word;
+    if (bytes > TCM_MAX_SMALL)
+        tap_ok(tcm_census_is_block((void *)start), "a large block is one");
 }
 
 static void test_blocks(struct tcm_thread_cache *cache) {
@@ -70,8 +72,12 @@ static void test_blocks(struct tcm_thread_cache *cache) {
     struct tcm_span *span = tcm_page_span(larger);
     TCM_CHECK(span != NULL);
     span->word = 7;
-    tcm_census_large(add_large, &sum);
-    tap_is_u64(sum, (4 << 20) + 7, "large blocks with their words");
+    *tcm_object_word(middle, true) = 5;
+    tcm_census_words(1023, add_word, &sum);
+    tap_is_u64(sum, (3 << 20) + 1024 + 12, "words of objects and large blocks");
+    sum = 0;
+    tcm_census_words(1024, add_word, &sum);
+    tap_is_u64(sum, (3 << 20) + 7, "of blocks above a size");
     span->word = 0;
     struct tcm_run_figures free, released;
     tcm_census_runs(&free, &released);

@@ -453,14 +453,14 @@ static void noted(enum replay_touch touch, size_t old, size_t size,
 }
 
 static void presents(void) {
-    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8192, 0, 8192, "auto");
-    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8193, 0, 12288, "auto, whole pages");
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8192, 0, 6144, "auto");
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8193, 0, 10240, "auto, whole pages");
     noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 0, 0, 0, "auto, nothing");
     noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 59999, 0, 60000, "auto, nearly all");
-    noted(REPLAY_TOUCH_AUTO, 40000, 60000, 8192, 20000, 8192, 12288,
+    noted(REPLAY_TOUCH_AUTO, 40000, 60000, 8192, 20000, 6144, 12288,
           "auto, grown");
     noted(REPLAY_TOUCH_AUTO, 40000, 60000, 20000, 10000, 0, 0, "auto, less");
-    noted(REPLAY_TOUCH_AUTO, 50000, 40000, 8192, 40000, 8192, 40000 - 8192,
+    noted(REPLAY_TOUCH_AUTO, 50000, 40000, 8192, 40000, 6144, 40000 - 6144,
           "auto, shrunk");
     noted(REPLAY_TOUCH_ALL, 0, 60000, 0, 8192, 0, 60000, "all");
     noted(REPLAY_TOUCH_NONE, 0, 60000, 0, 8192, 0, 0, "none");

@@ -136,7 +136,7 @@ static bool never_stuck(uint64_t ns) {
     return false;
 }
 
-static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
+static size_t looked_blocks(struct mtr_looked_block *out, size_t cap) {
     (void)out, (void)cap;
     return 0;
 }
@@ -147,7 +147,7 @@ const struct mtr_host test_host = {
     .recording_started = started,
     .sample = sample,
     .is_stuck = never_stuck,
-    .large_blocks = large_blocks,
+    .looked_blocks = looked_blocks,
 };
 
 void writer_init(struct writer *w, unsigned log_index) {

@@ -621,7 +621,7 @@ static unsigned waits_for_ever(struct mtf_account_value *out, unsigned cap) {
     abort();
 }
 
-static size_t lists_for_ever(struct mtr_large_block *out, size_t cap) {
+static size_t lists_for_ever(struct mtr_looked_block *out, size_t cap) {
     (void)out, (void)cap;
     abort();
 }
@@ -632,7 +632,7 @@ static void with_stuck_heap(void) {
     host = test_host;
     host.is_stuck = is_stuck;
     host.sample = waits_for_ever;
-    host.large_blocks = lists_for_ever;
+    host.looked_blocks = lists_for_ever;
     mtr_init(&host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 50; i++)

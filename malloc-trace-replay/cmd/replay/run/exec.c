@@ -39,13 +39,22 @@ static TCM_NOINLINE void touch_pages(char *p, size_t old, size_t size,
     }
 }
 
+/* Bytes to write of a block of SIZE of which PAGES are present: all of them but
+   half of the last one, which the program need not have filled. Otherwise a
+   block that begins inside a page, as the recorded one did not, would always
+   need one page more. */
+static size_t present_bytes(uint32_t pages, size_t size) {
+    size_t all = pages * REPLAY_PRESENT_PAGE;
+    return all == 0 || all >= size ? tcm_min_u64(all, size)
+                                   : all - REPLAY_PRESENT_PAGE / 2;
+}
+
 /* Touches a larger block in mode AUTO: all of it, or what is present. */
 static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
                                      size_t old, size_t size) {
     if (x->noted != 0) {
-        old = replay_word_size(x->noted) * REPLAY_PRESENT_PAGE;
-        size =
-            tcm_min_u64(size, replay_word_slot(x->noted) * REPLAY_PRESENT_PAGE);
+        old = present_bytes((uint32_t)replay_word_size(x->noted), SIZE_MAX);
+        size = present_bytes(replay_word_slot(x->noted), size);
     } else {
         touch_first(p, size);
     }
