@@ -60,8 +60,10 @@ static void extend_own_stack(struct mts_thread_stack *s, uintptr_t sp) {
         return;
     if (s->bytes == 0)
         high = tcm_align_up(stack_top_hint() + 1, page);
-    if (high <= low || !try_pages(low, high)) {
-        s->none_below = s->bytes == 0 ? UINTPTR_MAX : s->low;
+    if (high <= low)
+        return;
+    if (!try_pages(low, high)) {
+        s->none_below = low + page;
         return;
     }
     s->bytes += high - low - (s->bytes == 0 ? sizeof(uint64_t) - 1 : 0);
@@ -85,6 +87,26 @@ static bool read_word(void *ctx, uintptr_t p, uint64_t *value) {
     }
     *value = *(const uint64_t *)p;
     return true;
+}
+
+/* --- Other stacks --------------------------------------------------------- */
+
+/* A function may call another one on a stack that it has switched to, as Rust's
+   stacker does. Its frame information leads back. */
+
+/* True if FROM and TO, where a frame's SP and its caller's would be, are on
+   different stacks. */
+static bool is_elsewhere(struct mts_thread_stack *s, uintptr_t from,
+                         uintptr_t to) {
+    if (!is_own(s, to))
+        extend_own_stack(s, to);
+    return !is_own(s, from) || !is_own(s, to);
+}
+
+/* True if RA, read from another stack, leads into a file's code. */
+static bool is_in_file(uintptr_t ra, uint64_t stamp) {
+    unsigned kind = mts_row_at(ra - 1, stamp) & 7;
+    return ra != 0 && kind != MTS_ROW_NONE && kind != MTS_ROW_POINTERS;
 }
 
 /* --- Steps ---------------------------------------------------------------- */
@@ -190,9 +212,10 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
         return STEP_UNKNOWN;
     f->ra_slot =
         (row.ra_by_sp ? f->state.sp : cfa) + (uint64_t)(row.ra_offset * 8);
-    /* A caller's frame lies above, unless it was interrupted on another
-       stack. */
-    if ((!row.is_signal && cfa - f->state.sp - 1 >= FRAME_MAX) ||
+    /* A caller's frame lies above, or on another stack. */
+    bool near = row.is_signal || cfa - f->state.sp - 1 < FRAME_MAX;
+    if ((!near &&
+         !((row.by_bp || row.deref) && is_elsewhere(s, f->state.sp, cfa))) ||
         !read_word(s, f->ra_slot, &ra))
         return STEP_UNKNOWN;
     if (row.bp != MTS_BP_SAME) {
@@ -204,6 +227,8 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
             return STEP_UNKNOWN;
     }
     ra = mts_return_address(ra);
+    if (!near && !is_in_file(ra, stamp))
+        return STEP_UNKNOWN;
     if (!row.is_signal && !row.deref && is_own(s, f->ra_slot) &&
         (bp_slot == 0 || is_own(s, bp_slot)))
         f->bp_slot = bp_slot;
@@ -320,9 +345,9 @@ static enum step full_sigreturn(struct full_walk *w) {
 }
 
 /* Computes the frame address that C has for the frame W. false: unknown, or it
-   cannot be right. */
+   cannot be right. NEAR: it is on the same stack, or was interrupted. */
 static bool full_cfa(const struct full_walk *w, const struct mts_cfi *c,
-                     uint64_t *cfa) {
+                     uint64_t *cfa, bool *near) {
     const struct mts_cfi_reader reader = {read_word, w->s};
     struct mts_cfi_value v;
     if (c->cfa.kind == MTS_CFI_REGISTER)
@@ -333,13 +358,18 @@ static bool full_cfa(const struct full_walk *w, const struct mts_cfi *c,
         return false;
     uint64_t bytes = *cfa - w->reg[MTS_REG_SP];
     /* An interrupted function may have nothing on the stack. */
-    return c->is_signal ||
-           (bytes < FRAME_MAX && (bytes != 0 || w->interrupted));
+    *near =
+        c->is_signal || (bytes < FRAME_MAX && (bytes != 0 || w->interrupted));
+    return *near ||
+           (bytes != 0 &&
+            !(c->cfa.kind == MTS_CFI_REGISTER && c->cfa.reg == MTS_REG_SP) &&
+            is_elsewhere(w->s, w->reg[MTS_REG_SP], *cfa));
 }
 
 static enum step full_step(struct full_walk *w) {
     struct mts_cfi c;
     uint64_t cfa, next[MTS_REGS];
+    bool near;
     uintptr_t at = full_state(w).at;
     enum mts_cfi_found found = mts_cfi_find(at, &c);
     if (mts_row_is_sigreturn(at, found, &c))
@@ -356,7 +386,7 @@ static enum step full_step(struct full_walk *w) {
     if (c.reg[MTS_REG_RA].kind == MTS_CFI_SAME &&
         (MTS_REG_RA == MTS_REG_PC || !w->interrupted))
         return STEP_UNKNOWN;
-    if (!full_cfa(w, &c, &cfa))
+    if (!full_cfa(w, &c, &cfa, &near))
         return STEP_UNKNOWN;
     memcpy(next, w->reg, sizeof(next));
     next[MTS_REG_SP] = cfa;
@@ -365,6 +395,8 @@ static enum step full_step(struct full_walk *w) {
             (i == MTS_REG_RA || i == MTS_REG_SP || i == MTS_REG_BP))
             return STEP_UNKNOWN;
     next[MTS_REG_PC] = mts_return_address(next[MTS_REG_RA]);
+    if (!near && !is_in_file(next[MTS_REG_PC], w->s->stamp))
+        return STEP_UNKNOWN;
     memcpy(w->reg, next, sizeof(next));
     w->interrupted = c.is_signal;
     return w->reg[MTS_REG_PC] == 0 ? STEP_END : STEP_DONE;

@@ -8,6 +8,7 @@
 #include "sites/site_settings.h"
 #include "sites/unwind/stack.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -214,6 +215,109 @@ static void test_signals(void) {
     is_right("of a function without a frame", 3);
 }
 
+/* --- Calls on another stack ----------------------------------------------- */
+
+/* Calls F on the stack that ends at TOP. Its frame is found by the frame
+   pointer, or by the word at SP. */
+void call_on(void *top, void (*f)(void));
+void call_by_word(void *top, void (*f)(void));
+#if defined(__aarch64__)
+__asm__(".text\n"
+        ".type call_on, %function\n"
+        "call_on:\n"
+        ".cfi_startproc\n"
+        "stp x29, x30, [sp, -16]!\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset 29, -16\n"
+        ".cfi_offset 30, -8\n"
+        "mov x29, sp\n"
+        ".cfi_def_cfa 29, 16\n"
+        "mov sp, x0\n"
+        "blr x1\n"
+        "mov sp, x29\n"
+        "ldp x29, x30, [sp], 16\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size call_on, .-call_on\n");
+void call_by_word(void *top, void (*f)(void)) {
+    call_on(top, f);
+}
+#elif defined(__x86_64__)
+__asm__(".text\n"
+        ".type call_on, @function\n"
+        "call_on:\n"
+        ".cfi_startproc\n"
+        "push %rbp\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset 6, -16\n"
+        "mov %rsp, %rbp\n"
+        ".cfi_def_cfa_register 6\n"
+        "mov %rdi, %rsp\n"
+        "call *%rsi\n"
+        "mov %rbp, %rsp\n"
+        "pop %rbp\n"
+        ".cfi_def_cfa 7, 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size call_on, .-call_on\n"
+        ".type call_by_word, @function\n"
+        "call_by_word:\n"
+        ".cfi_startproc\n"
+        "mov %rsp, %rax\n"
+        "mov %rdi, %rsp\n"
+        "push %rax\n"
+        "push %rax\n"
+        /* CFA: the word at SP, plus 8 */
+        ".cfi_escape 0x0f, 5, 0x77, 0, 0x06, 0x23, 8\n"
+        "call *%rsi\n"
+        "mov (%rsp), %rsp\n"
+        ".cfi_def_cfa 7, 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size call_by_word, .-call_by_word\n");
+#else
+void call_on(void *top, void (*f)(void)) {
+    (void)top, (void)f;
+}
+void call_by_word(void *top, void (*f)(void)) {
+    (void)top, (void)f;
+}
+#endif
+
+#define SEGMENT ((size_t)64 << 10)
+static char *segments;
+
+static NOINLINE void compare_there(void) {
+    compare("another stack");
+    KEEP;
+}
+static NOINLINE void deeper_there(void) {
+    call_on(segments + SEGMENT, compare_there);
+    KEEP;
+}
+static NOINLINE void back_here(void) {
+    recurse(4);
+    call_on(segments + 2 * SEGMENT, deeper_there);
+    call_by_word(segments + SEGMENT, compare_there);
+    KEEP;
+}
+
+/* Stacks in memory from mmap, above the caller's and below. */
+static void *test_other_stacks(void *name) {
+    segments = mmap(NULL, 3 * SEGMENT, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (segments == MAP_FAILED)
+        tap_bail("no stack");
+    for (int i = 0; i < 2; i++) {
+        call_on(segments + 2 * SEGMENT, compare_there);
+        call_on(segments + 2 * SEGMENT, deeper_there);
+        call_on(segments + 3 * SEGMENT, back_here);
+    }
+    munmap(segments, 3 * SEGMENT);
+    is_right(name, 30);
+    return NULL;
+}
+
 /* --- Ends ----------------------------------------------------------------- */
 
 /* enter(TOP, RA) calls at_an_end on the stack below TOP, from a caller that
@@ -329,6 +433,14 @@ int main(void) {
         tap_skip(
             "signal handlers: musl's trampoline has no unwind information");
     test_ends();
+    static char first[] = "calls on other stacks",
+                second[] = "calls on other stacks of a thread";
+    pthread_t id;
+    test_other_stacks(first);
+    mts_stack_forget(&walker);
+    if (pthread_create(&id, NULL, test_other_stacks, second) != 0)
+        tap_bail("no thread");
+    pthread_join(id, NULL);
     bool checked = mts_stack_checks(&walks, &different);
     tap_ok(checked && different == 0 && walks > 50,
            "%u walks, %u differ from those that remember nothing",
