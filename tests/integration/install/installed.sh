@@ -98,6 +98,8 @@ make -s -C "$top_builddir" uninstall prefix="$work/seen" \
     exec_prefix="$work/seen" libdir="$work/seen/lib" bindir="$work/seen/bin" \
     >out 2>&1
 is "make uninstall leaves nothing" "$(find seen/lib seen/bin ! -type d)" ""
+is "make uninstall leaves no folder of its own" \
+    "$(find seen -name '*malloc-trace*' -o -name gperftools)" ""
 
 installs "$work/seen" DESTDIR="$work/package"
 check "with DESTDIR: the files are there" \

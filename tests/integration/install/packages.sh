@@ -43,6 +43,18 @@ while read -r name; do
 done <libraries >forgotten
 is "each is needed to build the packages" "$(cat forgotten)" ""
 
+# --- Notices ------------------------------------------------------------------
+
+for name in lz4 zlib zstd bzip2 libiberty; do
+    check "NOTICES has that of $name" \
+        grep -q "^$name.*: Copyright\|^lib$name.*: Copyright" \
+        "$top_srcdir/NOTICES"
+done
+run make -C "$top_builddir" deb deb_tools=no-such-tool
+is "make deb looks for its tools first" \
+    "$(grep -c '^make deb: no-such-tool is missing' "$err") $(wc -l <"$out")" \
+    "1 $(grep -c 'directory' "$out")"
+
 # --- Files -------------------------------------------------------------------
 
 run make -s -C "$top_builddir" install DESTDIR="$work/root" prefix=/usr \
