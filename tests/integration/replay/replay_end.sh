@@ -124,7 +124,7 @@ __attribute__((destructor)) static void end(void) {
 void *malloc(size_t size) {
     unsigned n = __atomic_add_fetch(&mallocs, 1, __ATOMIC_RELAXED);
     if (n == last)
-        raise(SIGINT);
+        raise(SIGTERM);
     if (n >= last)
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     return __libc_malloc(size);
