@@ -83,8 +83,7 @@ static bool whole_pages(const void *block, size_t bytes, uintptr_t *start,
 static bool clear(uintptr_t start, uintptr_t end, bool has_room) {
     size_t page = tcm_os_page_size(), pages = (end - start) / page, bytes;
     if (pages > PAGES_ASSUMED) {
-        if (!mtr_process_may_look() ||
-            !tcm_os_resident((void *)start, end - start, &bytes))
+        if (!tcm_os_resident((void *)start, end - start, &bytes))
             return false;
         pages = bytes / page;
     }
@@ -103,7 +102,8 @@ bool mtr_look_begins(struct mtr_thread *t, size_t size, void *block,
         return false;
     }
     bool is_first = tcm_load_relaxed(&looks()->count[group]) == 0;
-    if (!draw(t, group) || !whole_pages(block, bytes, &start, &end))
+    if (!draw(t, group) || !whole_pages(block, bytes, &start, &end) ||
+        !mtr_process_may_look())
         return false;
     bool has_room = has_budget();
     if (!has_room && !is_first)
