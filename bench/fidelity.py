@@ -73,7 +73,8 @@ def main():
     parser.add_argument("-n", type=int, default=3, metavar="ROUNDS")
     parser.add_argument("program", nargs="*",
                         default=["single", "busy", "pass", "keep", "pairs",
-                                 "crowd", "queue", "short"])
+                                 "crowd", "queue", "short", "buffers",
+                                 "tables", "fibres"])
     args = parser.parse_args()
     build = os.path.abspath(args.b)
     tools = os.path.join(build, "malloc-trace-replay")

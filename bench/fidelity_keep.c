@@ -11,6 +11,9 @@
  *     fidelity_keep pairs   two threads at a time, 50 times
  *     fidelity_keep crowd   64 threads at once
  *     fidelity_keep queue   64 threads, one after another
+ *     fidelity_keep buffers 4,000 buffers of 64 KiB, of which little is used
+ *     fidelity_keep tables  20 tables by calloc, one page in eight is used
+ *     fidelity_keep fibres  1,000 stacks of 32 to 256 KiB, used at their end
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -139,6 +142,29 @@ static int in_turns(void *(*work)(void *), int n, int width) {
     return 0;
 }
 
+/* Makes N blocks again and again, TIMES altogether. */
+static void partly(const char *kind, unsigned n, unsigned times) {
+    static char *held[4000];
+    uint64_t x = 7;
+    for (unsigned i = 0; i < times; i++) {
+        uint64_t k = i < n ? i : next(&x) % n, r = next(&x) >> 8;
+        free(held[k]);
+        if (kind[0] == 'b') {
+            held[k] = malloc(65536);
+            memset(held[k], 1, r % 8 == 0 ? 20000 : 3000);
+        } else if (kind[0] == 't') {
+            size_t size = (size_t)65536 << r % 8;
+            held[k] = calloc(1, size);
+            for (size_t at = 0; at < size; at += 32768)
+                held[k][at] = 1;
+        } else {
+            size_t size = (size_t)32768 << r % 4, used = 3000 + r % 12000;
+            held[k] = malloc(size);
+            memset(held[k] + size - used, 1, used);
+        }
+    }
+}
+
 /* The peak of resident memory since the program began, for the caller: what
    wait tells includes that of the process which it was made from. */
 static int tell(void) {
@@ -159,6 +185,18 @@ int main(int argc, char **argv) {
     pthread_t thread[8];
     if (argc == 2 && strcmp(argv[1], "single") == 0) {
         keep(NULL);
+        return tell();
+    }
+    static const struct {
+        const char *name;
+        unsigned held, times;
+    } part[] = {{"buffers", 4000, 40000},
+                {"tables", 20, 1000},
+                {"fibres", 1000, 20000}};
+    for (size_t k = 0; k < sizeof(part) / sizeof(*part); k++) {
+        if (argc != 2 || strcmp(argv[1], part[k].name) != 0)
+            continue;
+        partly(part[k].name, part[k].held, part[k].times);
         return tell();
     }
     static const struct {

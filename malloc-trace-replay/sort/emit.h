@@ -25,20 +25,19 @@
  *
  * A recording has them of a sample of the blocks. Each other block gets those
  * of one of the last PRESENT_SAMPLES blocks of the sample that had its call
- * site, call and group of sizes, or else its group of sizes, by turns.
+ * site, call and group of sizes, or else its group of sizes, chosen by a hash.
  *
  * Memory: up to 64 bytes for each block that has present bytes or that was long
- * and grew in place, and some 300 for each call site, call and group of sizes;
+ * and grew in place, and a KiB for each call site, call and group of sizes;
  * while the trace is read, 16 bytes more for each block, and the states of the
  * threads.
  */
-#define PRESENT_SAMPLES 32u
+#define PRESENT_SAMPLES 128u
 
 /* Present bytes of the last blocks of a kind; UINT64_MAX: of a whole block. */
 struct present_kind {
     uint64_t bytes[PRESENT_SAMPLES];
-    uint32_t samples; /* seen so far */
-    uint32_t turn;
+    uint64_t samples; /* seen so far */
 };
 
 /* All zero: no block has present bytes. */

@@ -262,6 +262,7 @@ bool present_of(struct present *p, uint64_t token, uint32_t site, unsigned call,
         k = kind_of(p, 0, 0, size, false);
     if (k == NULL)
         return false;
-    *bytes = k->bytes[k->turn++ % tcm_min_u64(k->samples, PRESENT_SAMPLES)];
+    *bytes = k->bytes[tool_hash(token, 0) %
+                      tcm_min_u64(k->samples, PRESENT_SAMPLES)];
     return *bytes < size;
 }
