@@ -73,8 +73,9 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
 static TCM_NOINLINE void *tcm_traced_medium(size_t size, enum mtf_call call,
                                             void *(*slow)(size_t)) {
     struct mtr_thread *t = tcm_self.trace;
+    /* Not of a record that fork has wiped: its limit is 0. */
     if (size > MTF_PRESENT_ABOVE && size <= TCM_MAX_SMALL &&
-        t != &mtr_no_thread && mtr_look_is_due(t, size))
+        t->pos < tcm_load_folded(&t->limit) && mtr_look_is_due(t, size))
         return slow(size);
     return tcm_traced_alloc(size, tcm_class_scale(tcm_size_class_medium(size)),
                             call, slow);
