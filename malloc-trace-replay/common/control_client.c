@@ -249,11 +249,13 @@ static bool ask(pid_t pid, const struct mtf_control_request *request,
 }
 
 bool tool_control_request(pid_t pid, enum mtf_control_command command,
-                          const char *text, struct mtf_control_reply *reply,
+                          const char *text, const char *sites,
+                          struct mtf_control_reply *reply,
                           char problem[TOOL_CONTROL_PROBLEM_MAX]) {
     static struct mtf_control_request request;
     request.command = command;
     snprintf(request.text, sizeof(request.text), "%s", text);
+    snprintf(request.sites, sizeof(request.sites), "%s", sites);
     if (!ask(pid, &request, reply, problem))
         return false;
     if (reply->result == MTF_CONTROL_DONE)

@@ -14,10 +14,12 @@
 /* Room for a message such as "process N belongs to another user". */
 #define TOOL_CONTROL_PROBLEM_MAX 400u
 
-/* Sends COMMAND with TEXT to process PID and stores its answer in REPLY. false:
-   no answer, or a refusal; PROBLEM tells why in one line. */
+/* Sends COMMAND with TEXT and SITES ("": none) to process PID and stores its
+   answer in REPLY. false: no answer, or a refusal; PROBLEM tells why in one
+   line. */
 bool tool_control_request(pid_t pid, enum mtf_control_command command,
-                          const char *text, struct mtf_control_reply *reply,
+                          const char *text, const char *sites,
+                          struct mtf_control_reply *reply,
                           char problem[TOOL_CONTROL_PROBLEM_MAX]);
 /* Tells whether PID has a control socket. */
 bool tool_control_exists(pid_t pid);

@@ -158,7 +158,7 @@ void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
 /* Control of recordings by the program; tracer/session.h. */
 static inline bool tcm_trace_start(const char *path) {
-    return mtr_start(path);
+    return mtr_start(path, NULL);
 }
 static inline bool tcm_trace_stop(void) {
     return mtr_stop();

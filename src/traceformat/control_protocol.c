@@ -26,26 +26,36 @@ static bool take_text(char *out, const uint8_t *p, size_t n) {
 
 size_t mtf_control_put_request(uint8_t *out,
                                const struct mtf_control_request *r) {
+    size_t sites = length_of(r->sites, MTF_CONTROL_SITES_MAX);
     size_t n = length_of(r->text, MTF_CONTROL_TEXT_MAX);
     memset(out, 0, REQUEST_HEAD);
     memcpy(out, "MTC1", 4);
     out[4] = (uint8_t)r->command;
-    memcpy(out + REQUEST_HEAD, r->text, n);
-    return REQUEST_HEAD + n;
+    out[5] = (uint8_t)sites;
+    memcpy(out + REQUEST_HEAD, r->sites, sites);
+    memcpy(out + REQUEST_HEAD + sites, r->text, n);
+    return REQUEST_HEAD + sites + n;
 }
 
 bool mtf_control_parse_request(const uint8_t *p, size_t n,
                                struct mtf_control_request *r) {
     if (n < REQUEST_HEAD || n > MTF_CONTROL_REQUEST_MAX ||
         memcmp(p, "MTC1", 4) != 0 || p[4] < MTF_CONTROL_START ||
-        p[4] > MTF_CONTROL_MEMORY || (p[5] | p[6] | p[7]) != 0)
+        p[4] > MTF_CONTROL_MEMORY || (p[6] | p[7]) != 0)
+        return false;
+    size_t sites = p[5];
+    if (sites > MTF_CONTROL_SITES_MAX || sites > n - REQUEST_HEAD ||
+        (sites != 0 && p[4] != MTF_CONTROL_START) ||
+        n - REQUEST_HEAD - sites > MTF_CONTROL_TEXT_MAX)
         return false;
     r->command = (enum mtf_control_command)p[4];
     bool may_have_text =
         r->command == MTF_CONTROL_START || r->command == MTF_CONTROL_MARK;
     if (!may_have_text && n != REQUEST_HEAD)
         return false;
-    return take_text(r->text, p + REQUEST_HEAD, n - REQUEST_HEAD);
+    p += REQUEST_HEAD;
+    return take_text(r->sites, p, sites) &&
+           take_text(r->text, p + sites, n - REQUEST_HEAD - sites);
 }
 
 static void put_u16(uint8_t *p, size_t v) {

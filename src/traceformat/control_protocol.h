@@ -14,8 +14,11 @@
  *   request   offset  size
  *   magic        0      4   "MTC1"
  *   command      4      1   enum mtf_control_command
- *   zero         5      3
- *   text         8   rest   START: the output's name (none: that of the
+ *   sites        5      1   START: length of the mode of call sites
+ *   zero         6      2
+ *                8          that mode (none: as the process was told before),
+ *                           then the text
+ *   text             rest   START: the output's name (none: that of the
  *                           environment); MARK: its text
  *
  *   reply     offset  size
@@ -50,8 +53,10 @@
 #include "traceformat/trace_event.h"
 
 /* Longest text of a request: a path with its terminator. */
-#define MTF_CONTROL_TEXT_MAX    4096u
-#define MTF_CONTROL_REQUEST_MAX (8u + MTF_CONTROL_TEXT_MAX)
+#define MTF_CONTROL_TEXT_MAX  4096u
+#define MTF_CONTROL_SITES_MAX 31u
+#define MTF_CONTROL_REQUEST_MAX                                                \
+    (8u + MTF_CONTROL_SITES_MAX + MTF_CONTROL_TEXT_MAX)
 #define MTF_CONTROL_MESSAGE_MAX 255u
 #define MTF_CONTROL_ACCOUNTS    32u
 #define MTF_CONTROL_REPLY_MAX                                                  \
@@ -83,7 +88,8 @@ enum mtf_control_state {
 
 struct mtf_control_request {
     enum mtf_control_command command;
-    char text[MTF_CONTROL_TEXT_MAX + 1]; /* "": none */
+    char sites[MTF_CONTROL_SITES_MAX + 1]; /* "": none */
+    char text[MTF_CONTROL_TEXT_MAX + 1];   /* "": none */
 };
 
 /*

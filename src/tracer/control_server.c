@@ -105,14 +105,17 @@ static void refuse(struct server *s, const char *text) {
 
 static void start(struct server *s) {
     const char *path = s->request.text[0] == '\0' ? NULL : s->request.text;
+    const char *sites = s->request.sites[0] == '\0' ? NULL : s->request.sites;
     if (mtr_is_on())
         refuse(s, "a recording is on already");
-    else if (!mtr_start(path)) {
+    else if (!mtr_start(path, sites)) {
         struct mtr_recorder *rec = mtr_recorder;
         if (state_now(rec) == MTF_CONTROL_FAILED)
             refuse(s, rec->message);
         else if (path == NULL)
             refuse(s, "the process has no output of its own: name a file");
+        else if (sites != NULL && mtr_config.starts != 0)
+            refuse(s, "call sites stay as the first recording had them");
         else
             refuse(s, "a recording cannot begin now");
     }

@@ -387,12 +387,14 @@ static bool take_pattern(struct mtr_recorder *rec, const char *path) {
     return true;
 }
 
-static bool start(struct mtr_recorder *rec, const char *path) {
+static bool start(struct mtr_recorder *rec, const char *path,
+                  const char *sites) {
     if (rec->exited || mtr_state_is_on(state_after_start(rec)))
         return false;
     mtr_saver_await_end(rec, UINT64_MAX);
     mtr_summary_flush(rec);
-    if (!take_pattern(rec, path))
+    if (!take_pattern(rec, path) ||
+        (sites != NULL && !mtr_process_choose_sites(sites)))
         return false;
     tcm_store_release(&rec->state, (uint32_t)MTR_STARTING);
     bool ok = begin_by_call(rec);
@@ -411,14 +413,14 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     return ok;
 }
 
-bool mtr_start(const char *path) {
+bool mtr_start(const char *path, const char *sites) {
     struct mtr_recorder *rec = mtr_recorder_get();
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
     mtr_inside_begin(mtr_frame());
     mtr_busy_begin(rec);
-    bool ok = start(rec, path);
+    bool ok = start(rec, path, sites);
     mtr_busy_end(rec);
     mtr_inside_end();
     errno = saved;

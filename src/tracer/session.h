@@ -18,9 +18,10 @@ struct mtr_recorder;
  * After mtr_init. Each call waits for earlier calls of other threads.
  *
  * - mtr_start begins a recording to PATH, which is like TCMALLOC_TRACE_OUTPUT;
- *   NULL: to that of the environment. true: all calls that begin from now on
- *   are recorded. false: a recording is on, or cannot begin (a message waits),
- *   or the library's destructor has run.
+ *   NULL: to that of the environment. SITES: the mode of its call sites
+ *   (mtr_process_choose_sites); NULL: as before. true: all calls that begin
+ *   from now on are recorded. false: a recording is on, or cannot begin (a
+ *   message waits), or the library's destructor has run.
  * - mtr_stop ends the recording. true: the trace is whole, and calls that begin
  *   from now on are not in it. false: none was on, or its end could not be
  *   written.
@@ -31,7 +32,7 @@ struct mtr_recorder;
  * - mtr_is_on is mtr_is_recording (recording.h), but false before set-up, when
  *   no recording is known yet.
  */
-bool mtr_start(const char *path);
+bool mtr_start(const char *path, const char *sites);
 bool mtr_stop(void);
 bool mtr_flush(void);
 bool mtr_file(char *path, size_t size);

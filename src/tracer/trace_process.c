@@ -299,8 +299,7 @@ static bool can_walk(void) {
     return mts_stack_is_possible() && !mts_stack_is_inside(getauxval(AT_PHDR));
 }
 
-static void configure_sites(const struct mtr_host *host) {
-    const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
+static void configure_sites(const struct mtr_host *host, const char *text) {
     struct mts_settings *s = &mts_settings;
     if (!mts_settings_parse(text, s))
         mtr_warn("no call sites are recorded, TCMALLOC_TRACE_SITES is", text,
@@ -328,6 +327,20 @@ static void configure_sites(const struct mtr_host *host) {
         mtr_warn(mts_lang_notice(), NULL, 0);
 }
 
+bool mtr_process_choose_sites(const char *text) {
+    const struct mts_settings *now = &mts_settings;
+    struct mts_settings wanted;
+    if (!mts_settings_parse(text, &wanted))
+        return false;
+    if (wanted.mode == now->mode && wanted.depth == now->depth &&
+        wanted.mean == now->mean)
+        return true;
+    if (mtr_config.starts != 0)
+        return false;
+    configure_sites(mtr_config.host, text);
+    return true;
+}
+
 void mtr_process_configure(const struct mtr_host *host) {
     struct mtr_config *c = &mtr_config;
     const char *output = tcm_env_get(OUTPUT);
@@ -349,7 +362,7 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
     c->filtered = c->control && has_filter();
     c->check_frees = tcm_env_bool("TCMALLOC_TRACE_CHECK_FREES");
-    configure_sites(host);
+    configure_sites(host, tcm_env_get("TCMALLOC_TRACE_SITES"));
     if (output == NULL || output[0] == '\0')
         return;
     c->pattern_error = mtr_process_pattern(output, c->pattern, &c->per_process);

@@ -16,6 +16,13 @@ struct mtr_host;
 /* Reads the environment into mtr_config: NAMED, and WANTED if this process is
    recorded without a call of the program. */
 void mtr_process_configure(const struct mtr_host *host);
+/*
+ * Chooses the mode of call sites, as TCMALLOC_TRACE_SITES does, for recordings
+ * to come. false: TEXT is no mode; or this process or one that it was forked
+ * from has begun a recording with another mode, of which threads may still have
+ * state. The caller keeps recordings from beginning.
+ */
+bool mtr_process_choose_sites(const char *text);
 /* Puts the absolute pattern of NAME into OUT (PATH_MAX bytes); *PER_PROCESS:
    it has %p. Returns 0 or an errno: it is too long, or there is no current
    folder. */

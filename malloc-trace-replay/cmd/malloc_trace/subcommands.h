@@ -34,6 +34,10 @@ struct record_facts {
     bool needs_mimalloc;
 };
 
+/* Tells whether TEXT is a mode of call sites that the library knows
+   (sites/site_settings.h). */
+bool record_is_mode(const char *text);
+
 /* Examines the program of COMMAND. Returns TOOL_OK; or, after a message,
    TOOL_FAILED, or TOOL_DAMAGED: a recording would have none of its blocks, so
    that nothing of it could be judged. */

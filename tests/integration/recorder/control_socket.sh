@@ -153,6 +153,26 @@ is "its stderr: what could not begin" "$(cat target.err)" \
 is "what was on at the end is whole" "$(json json complete clean_end)" \
     "true true"
 
+# Call sites by request, of the first recording and those that follow.
+begin TCMALLOC_TRACE_CONTROL=1
+ctl $pid start --sites=stack "$work/sited"
+is "start --sites: exit status" $? 0
+sleep 0.1
+ctl $pid stop
+"$malloc_trace" report --by=function sited >report 2>err
+like "start --sites: the trace has them" report "[0-9] %  (some|work|serve)$"
+ctl $pid start --sites=caller "$work/other"
+is "start --sites: no other mode later" "$? $(cat err)" "1 malloc-trace ctl: \
+process $pid: call sites stay as the first recording had them"
+ctl $pid start --sites=stack "$work/again.sited"
+is "start --sites: the same mode again" $? 0
+ctl $pid stop
+end
+ctl $pid start --sites=nonsense
+is "start --sites: a mode that there is not" $? 2
+ctl $pid status --sites=stack
+is "--sites without start" $? 2
+
 # Who has no socket.
 begin TCMALLOC_TRACE_OUTPUT="$work/u"
 ctl $pid status

@@ -89,7 +89,8 @@ static void switch_all(void) {
         shared->step += tcm_load_acquire(&asked) == i + 1;
         snprintf(name, sizeof(name), "s%u", i);
         if (!mtr_stop() || mtr_is_on() || mtr_stop() ||
-            !mtr_start(test_path(name)) || !mtr_is_on() || mtr_start(NULL))
+            !mtr_start(test_path(name), NULL) || !mtr_is_on() ||
+            mtr_start(NULL, NULL))
             abort();
         tcm_store_relaxed(&asked, i + 1);
         tcm_store_release(&answered, i + 1);
@@ -104,7 +105,7 @@ static void switch_all(void) {
         abort();
     shared->mark = spool_mappings();
     mtr_exit();
-    if (mtr_start(test_path("after")))
+    if (mtr_start(test_path("after"), NULL))
         abort();
 }
 
@@ -336,7 +337,7 @@ static void end_in_the_next(void) {
     pthread_create(&id, NULL, end_late, NULL);
     while (tcm_load_acquire(&asked) == 0)
         usleep(100);
-    if (!mtr_stop() || !mtr_start(test_path("next")))
+    if (!mtr_stop() || !mtr_start(test_path("next"), NULL))
         abort();
     tcm_store_release(&answered, 1u);
     pthread_join(id, NULL);

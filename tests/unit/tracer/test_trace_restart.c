@@ -104,7 +104,7 @@ static void restart(void) {
     take_tokens();
     pthread_create(&id, NULL, write_two, NULL);
     wait_for(&held);
-    if (!mtr_stop() || !mtr_start(test_path("next")))
+    if (!mtr_stop() || !mtr_start(test_path("next"), NULL))
         abort();
     tcm_store_release(&started, 1u);
     pthread_join(id, NULL);

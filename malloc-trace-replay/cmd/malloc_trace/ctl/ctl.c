@@ -343,9 +343,16 @@ static int print_answer(pid_t pid, const struct ctl_command *c,
     return TOOL_OK;
 }
 
-/* Parses the options: *JSON is the file of --json. false: the status is O's. */
-static bool parse_options(const char **json, struct tool_opts *o, int argc,
-                          char **argv) {
+/* Takes --sites; CTX: where its value goes. */
+static bool take_sites(void *ctx, const char *text) {
+    *(const char **)ctx = text;
+    return strlen(text) <= MTF_CONTROL_SITES_MAX && record_is_mode(text);
+}
+
+/* Parses the options: *JSON is the file of --json, *SITES the mode of --sites.
+   false: the status is O's. */
+static bool parse_options(const char **json, const char **sites,
+                          struct tool_opts *o, int argc, char **argv) {
     const struct tool_opt opts[] = {
         {.value = "start",
          .help = "record to FILE; default: the value of TCMALLOC_TRACE_OUTPUT "
@@ -361,6 +368,14 @@ static bool parse_options(const char **json, struct tool_opts *o, int argc,
         {.value = "memory",
          .help = "print where the memory of the heap is: each resident page is "
                  "live, partly live, empty or never used"},
+        {.name = "sites",
+         .value = "MODE",
+         .help = "start: record the call sites of allocations: caller, "
+                 "stack[:DEPTH], sample[:BYTES], lang[:N] or none. All "
+                 "recordings of a process have the mode of its first one",
+         .take = take_sites,
+         .ctx = sites,
+         .expects = "caller, stack[:DEPTH], sample[:BYTES], lang[:N] or none"},
         {.name = "json",
          .value = "FILE",
          .help = "status, memory: also write it to FILE as JSON (-: to "
@@ -368,7 +383,7 @@ static bool parse_options(const char **json, struct tool_opts *o, int argc,
          .text = json},
         {0}};
     const struct tool_command command = {
-        .usage = "malloc-trace ctl PID start [FILE]\n"
+        .usage = "malloc-trace ctl PID start [--sites=MODE] [FILE]\n"
                  "malloc-trace ctl PID stop | flush | status | memory\n"
                  "malloc-trace ctl PID mark TEXT",
         .about = "Control the recording of a running process of the same user, "
@@ -382,13 +397,13 @@ static bool parse_options(const char **json, struct tool_opts *o, int argc,
 }
 
 int cmd_ctl(int argc, char **argv) {
-    const char *json = NULL;
+    const char *json = NULL, *sites = "";
     static struct mtf_control_reply reply;
     static char text[MTF_CONTROL_TEXT_MAX + 1];
     char problem[TOOL_CONTROL_PROBLEM_MAX];
     struct tool_opts o;
     uint64_t pid;
-    if (!parse_options(&json, &o, argc, argv))
+    if (!parse_options(&json, &sites, &o, argc, argv))
         return o.status;
     if (o.operand_count < 2)
         return tool_usage_error("no process id and command given");
@@ -407,12 +422,15 @@ int cmd_ctl(int argc, char **argv) {
     if (json != NULL && c->command != MTF_CONTROL_STATUS &&
         c->command != MTF_CONTROL_MEMORY)
         return tool_usage_error("--json needs the command status or memory");
+    if (*sites != '\0' && c->command != MTF_CONTROL_START)
+        return tool_usage_error("--sites needs the command start");
     if (tool_files_collide_text(json, NULL, 0))
         return TOOL_USAGE;
     int status = make_text(text, c, count == 1 ? o.operand[2] : NULL);
     if (status != TOOL_OK)
         return status;
-    if (!tool_control_request((pid_t)pid, c->command, text, &reply, problem)) {
+    if (!tool_control_request((pid_t)pid, c->command, text, sites, &reply,
+                              problem)) {
         tool_error("%s", problem);
         return TOOL_FAILED;
     }

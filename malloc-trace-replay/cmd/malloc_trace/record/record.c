@@ -51,9 +51,7 @@ static bool is_numbered(const char *text, const char *name, uint64_t max) {
             number != 0);
 }
 
-/* Tells whether TEXT is a mode that the library knows
-   (sites/site_settings.h). */
-static bool is_mode(const char *text) {
+bool record_is_mode(const char *text) {
     return strcmp(text, "caller") == 0 || strcmp(text, "none") == 0 ||
            is_numbered(text, "stack", 256) || is_numbered(text, "lang", 256) ||
            is_numbered(text, "sample", (uint64_t)1 << 40);
@@ -68,7 +66,7 @@ static bool take_sites(void *ctx, const char *text) {
     struct sites_option *sites = ctx;
     sites->bare = text == NULL;
     sites->mode = text == NULL ? "lang" : text;
-    return is_mode(sites->mode);
+    return record_is_mode(sites->mode);
 }
 
 enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
@@ -129,7 +127,7 @@ static bool order(pid_t pid, enum mtf_control_command command) {
     while (!tool_control_exists(pid) && kill(pid, 0) == 0 &&
            tcm_clock_ns() < give_up)
         sleep_ns(TRY_NS);
-    if (tool_control_request(pid, command, "", &reply, problem))
+    if (tool_control_request(pid, command, "", "", &reply, problem))
         return true;
     /* no message if the process has ended */
     siginfo_t info = {0};
@@ -296,7 +294,7 @@ static int examine(const struct run *r, struct record_program *program,
                    const char *library, const char *pattern) {
     record_program_examine(program, r->command[0], library);
     if (*program->path == '\0') {
-        if (r->sites.bare && is_mode(r->command[0]))
+        if (r->sites.bare && record_is_mode(r->command[0]))
             return tool_usage_error("--sites takes its mode after an equals "
                                     "sign: --sites=%s",
                                     r->command[0]);
