@@ -123,10 +123,10 @@ struct mtr_recorder {
     uint32_t message_length;    /* the printing thread takes it */
     uint32_t summary_due;       /* 1: a summary waits to be printed */
     uint32_t session;           /* 0: none yet; else locks are set up */
-    uint32_t busy;              /* 1: start, stop, flush; 2: others wait */
+    uint32_t busy;              /* 1: start, stop; 2: others wait */
     uint32_t own_threads;       /* threads of the recorder */
     pthread_t saver_thread;     /* 0: there is none to join */
-    bool exited;                /* the library's destructor has run */
+    bool exited;                /* the library's destructor runs, or has run */
     const int *exit_self;       /* errno of the destructor's thread, if it
                                    waits: gettid may be forbidden by now */
     bool pattern_per_process;   /* PATTERN has %p */
@@ -147,6 +147,7 @@ struct mtr_recorder {
     struct mtr_thread *adopted;
     uintptr_t adopted_by;
     struct tcm_lock late_lock;
+    uint64_t late_mask; /* signals of the late lock's holder */
     struct mtr_thread *late;
     struct mtr_registry registry;
     struct mtr_pool pool;

@@ -11,9 +11,12 @@
  * Without %p it begins at once, and children stay OFF. A call may begin one in
  * OFF, STOPPED and FAILED, each time as a new session.
  *
- * Starts and stops by call exclude each other and wait for the saver, which is
- * created for each recording and gone when its stop returns. They wait for
- * files, so they use no lock that fork takes; the child finds `busy` zeroed.
+ * Starts and stops by call exclude each other in the busy section, and wait for
+ * the saver, which is created for each recording and gone when its stop
+ * returns. They wait for files, so they use no lock that fork takes; the child
+ * finds `busy` zeroed. In the section signals are blocked, and nothing waits
+ * for a reader of the output: what may take long is awaited outside, for one
+ * session, where a handler may exit or jump.
  * Threads do not stop while one recording ends and the next begins: the session
  * in a thread's record (recorder.h) tells to which its buffer belongs.
  */
@@ -101,17 +104,15 @@ static bool make_saver(struct mtr_recorder *rec, bool starts, bool allowed) {
     return ok;
 }
 
-/* Creates the saver if nobody else saves. Signals are blocked: a handler that
-   left by a jump would leave the work held. */
+/* Creates the saver if nobody else saves. */
 static bool try_to_make_saver(struct mtr_recorder *rec, bool starts) {
     bool allowed = starts || !mtr_process_is_confined();
-    uint64_t mask = allowed ? tcm_block_signals() : 0;
+    uint64_t mask = mtr_signals_block();
     uint32_t none = MTR_SAVE_FREE;
     bool ok = true;
     if (tcm_cas_acq_rel(&rec->link.save_owner, &none, (uint32_t)MTR_SAVE_HELD))
         ok = make_saver(rec, starts, allowed);
-    if (allowed)
-        tcm_restore_signals(mask);
+    mtr_signals_restore(mask);
     return ok;
 }
 
@@ -295,7 +296,7 @@ static bool finish_lazy_start(struct mtr_recorder *rec, bool wants_saver) {
     return true;
 }
 
-/* Begins a recording without %p, in set-up. */
+/* Begins a recording without %p, in set-up. Signals are blocked. */
 static bool begin_at_once(struct mtr_recorder *rec) {
     bool adopt = mtr_early_has_events();
     uint32_t starting = MTR_STARTING;
@@ -314,25 +315,22 @@ static bool refuse_confined(struct mtr_recorder *rec) {
     return false;
 }
 
-/* Other threads wait while STARTING: so signals are blocked, because a handler
-   could leave by a jump, and no thread is created. (A confined process may not
-   block signals.) */
+/* Other threads wait while STARTING: so signals are blocked, and with %p no
+   thread is created. */
 bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
     bool is_confined = mtr_process_is_confined();
     bool lazy = mtr_config.per_process, wants_saver = false;
-    uint64_t mask = is_confined ? 0 : tcm_block_signals();
+    uint64_t mask = mtr_signals_block();
     bool begins = tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING);
-    bool ok =
-        begins && !is_confined && (!lazy || begin_lazy(rec, &wants_saver));
-    if (!is_confined)
-        tcm_restore_signals(mask);
+    bool ok = begins && !is_confined &&
+              (lazy ? begin_lazy(rec, &wants_saver) : begin_at_once(rec));
+    mtr_signals_restore(mask);
     if (begins) {
         if (is_confined)
             ok = refuse_confined(rec);
-        else if (ok)
-            ok =
-                lazy ? finish_lazy_start(rec, wants_saver) : begin_at_once(rec);
+        else if (ok && lazy)
+            ok = finish_lazy_start(rec, wants_saver);
         if (!ok)
             mtr_message_flush(rec);
         return ok;
@@ -357,18 +355,44 @@ bool mtr_child_begin(struct mtr_recorder *rec) {
 
 /* --- By call: one at a time ----------------------------------------------- */
 
-void mtr_busy_begin(struct mtr_recorder *rec) {
+/* Begins the section that one thread at a time may be in. Signals are blocked,
+   so no handler of a thread waits for what its own thread holds. */
+static uint64_t busy_begin(struct mtr_recorder *rec) {
+    uint64_t mask = mtr_signals_block();
     uint32_t expected = 0;
-    if (tcm_cas_acquire(&rec->busy, &expected, 1u))
-        return;
-    while (tcm_swap_acquire(&rec->busy, 2u) != 0)
-        tcm_futex_wait(&rec->busy, 2, UINT64_MAX);
+    if (!tcm_cas_acquire(&rec->busy, &expected, 1u))
+        while (tcm_swap_acquire(&rec->busy, 2u) != 0)
+            tcm_futex_wait(&rec->busy, 2, UINT64_MAX);
+    return mask;
 }
 
-void mtr_busy_end(struct mtr_recorder *rec) {
+static void busy_end(struct mtr_recorder *rec, uint64_t mask) {
     TCM_ASSERT(tcm_load_relaxed(&rec->busy) != 0);
     if (tcm_swap_release(&rec->busy, 0u) == 2)
-        tcm_futex_wake(&rec->busy, 1);
+        tcm_futex_wake(&rec->busy, INT32_MAX);
+    mtr_signals_restore(mask);
+}
+
+/*
+ * Waits for the section's end without entering it, and so without blocking
+ * signals, which a confined process that exits may not do. 2 makes the end wake
+ * this thread; a thread that waits to enter sets it again, because the end
+ * wakes all. Acquire: what the section did is seen.
+ */
+static void busy_await(struct mtr_recorder *rec) {
+    uint32_t now;
+    while ((now = tcm_load_acquire(&rec->busy)) != 0)
+        if (now == 2 || tcm_cas_acq_rel(&rec->busy, &now, 2u))
+            tcm_futex_wait(&rec->busy, 2, UINT64_MAX);
+}
+
+/* A start enters the section, then reads EXITED; this stores EXITED, then reads
+   `busy`. Both are sequentially consistent: either the start sees EXITED, or
+   this waits for its end. */
+void mtr_exit_begin(struct mtr_recorder *rec) {
+    tcm_store_seq_cst(&rec->exited, true);
+    tcm_fence_seq_cst();
+    busy_await(rec);
 }
 
 /* --- By call: start ------------------------------------------------------- */
@@ -387,11 +411,33 @@ static bool take_pattern(struct mtr_recorder *rec, const char *path) {
     return true;
 }
 
+static bool may_start(struct mtr_recorder *rec) {
+    tcm_fence_seq_cst();
+    return !tcm_load_seq_cst(&rec->exited) &&
+           !mtr_state_is_on(state_after_start(rec));
+}
+
+/* Enters the busy section when the previous recording's saver is gone, which
+   may have to wait for a reader. false: a recording is on, or the program ends.
+ */
+static bool enter_to_start(struct mtr_recorder *rec, uint64_t *mask) {
+    for (;;) {
+        uint32_t session = tcm_load_acquire(&rec->session);
+        if (!may_start(rec))
+            return false;
+        mtr_saver_await_end(rec, session, UINT64_MAX);
+        *mask = busy_begin(rec);
+        bool ok = may_start(rec);
+        if (ok && tcm_load_acquire(&rec->link.save_owner) == MTR_SAVE_FREE)
+            return true;
+        busy_end(rec, *mask);
+        if (!ok)
+            return false;
+    }
+}
+
 static bool start(struct mtr_recorder *rec, const char *path,
                   const char *sites) {
-    if (rec->exited || mtr_state_is_on(state_after_start(rec)))
-        return false;
-    mtr_saver_await_end(rec, UINT64_MAX);
     mtr_summary_flush(rec);
     if (!take_pattern(rec, path) ||
         (sites != NULL && !mtr_process_choose_sites(sites)))
@@ -418,10 +464,13 @@ bool mtr_start(const char *path, const char *sites) {
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
+    uint64_t mask;
     mtr_inside_begin(mtr_frame());
-    mtr_busy_begin(rec);
-    bool ok = start(rec, path, sites);
-    mtr_busy_end(rec);
+    bool ok = enter_to_start(rec, &mask);
+    if (ok) {
+        ok = start(rec, path, sites);
+        busy_end(rec, mask);
+    }
     mtr_inside_end();
     errno = saved;
     return ok;
@@ -429,26 +478,46 @@ bool mtr_start(const char *path, const char *sites) {
 
 /* --- By call: stop, flush ------------------------------------------------- */
 
-static bool stop(struct mtr_recorder *rec) {
+/* Asks the saver to end the recording; what it has to do first is not awaited.
+   Returns the state. */
+static uint32_t ask_to_stop(struct mtr_recorder *rec) {
     uint32_t state = state_after_start(rec);
     if (!mtr_state_is_on(state))
-        return false;
+        return state;
     mtr_config.wanted = false;
     /* Nothing was recorded yet, and there is no file. */
     if (state == MTR_ARMED &&
         tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STOPPED)) {
         tcm_store_seq_cst(&rec->control.recording, 0u);
-        return true;
+        return MTR_ARMED;
     }
     if (state_after_start(rec) != MTR_RUNNING)
         mtr_saver_ensure(rec);
     tcm_store_release(&rec->link.stop, 1u);
     mtr_saver_wake(rec);
-    mtr_saver_await_end(rec, UINT64_MAX);
-    mtr_own_join(&rec->saver_thread);
+    return MTR_RUNNING;
+}
+
+static bool stop(struct mtr_recorder *rec) {
+    uint64_t mask = busy_begin(rec);
+    uint32_t state = ask_to_stop(rec);
+    uint32_t session = tcm_load_relaxed(&rec->session);
+    busy_end(rec, mask);
+    /* Also after the stop of another thread. */
+    if (tcm_load_acquire(&rec->link.stop) != 0)
+        mtr_saver_await_end(rec, session, UINT64_MAX);
+    if (state != MTR_RUNNING)
+        return state == MTR_ARMED;
+    mask = busy_begin(rec);
+    /* Otherwise the saver is that of a later recording. */
+    bool same = tcm_load_relaxed(&rec->session) == session;
+    if (same)
+        mtr_own_join(&rec->saver_thread);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
-    return tcm_load_acquire(&rec->state) == MTR_STOPPED;
+    bool ok = !same || tcm_load_acquire(&rec->state) == MTR_STOPPED;
+    busy_end(rec, mask);
+    return ok;
 }
 
 bool mtr_stop(void) {
@@ -457,22 +526,18 @@ bool mtr_stop(void) {
         return false;
     int saved = errno;
     mtr_inside_begin(mtr_frame());
-    mtr_busy_begin(rec);
     bool ok = stop(rec);
-    mtr_busy_end(rec);
     mtr_inside_end();
     errno = saved;
     return ok;
 }
 
-/* The round is awaited outside of the busy section: a reader that holds it up
-   must not keep the program from its end. */
 static bool flush(struct mtr_recorder *rec) {
-    mtr_busy_begin(rec);
+    busy_await(rec);
+    uint32_t session = tcm_load_acquire(&rec->session);
     uint32_t state = state_after_start(rec);
     if (state == MTR_LAZY && !mtr_saver_await(rec, SAVER_WAIT_NS))
         state = MTR_FAILED;
-    mtr_busy_end(rec);
     if (state == MTR_ARMED)
         return true;
     if (!mtr_state_is_on(state))
@@ -480,11 +545,9 @@ static bool flush(struct mtr_recorder *rec) {
     if (mtr_saver_round(rec))
         return true;
     /* The recording ended meanwhile; if a stop ended it, everything is in the
-       file when the stop is done. */
-    mtr_busy_begin(rec);
-    state = tcm_load_acquire(&rec->state);
-    mtr_busy_end(rec);
-    return state != MTR_FAILED;
+       file when its saver is gone. */
+    mtr_saver_await_end(rec, session, UINT64_MAX);
+    return tcm_load_acquire(&rec->state) != MTR_FAILED;
 }
 
 bool mtr_flush(void) {
@@ -506,7 +569,7 @@ static bool file(struct mtr_recorder *rec, char *path, size_t size) {
     while (session != 0) {
         if (mtr_state_is_on(state_after_start(rec)) && !flush(rec))
             return false;
-        mtr_busy_begin(rec);
+        uint64_t mask = busy_begin(rec);
         uint32_t flushed = session;
         session = tcm_load_relaxed(&rec->session);
         size_t n = strlen(rec->name);
@@ -514,7 +577,7 @@ static bool file(struct mtr_recorder *rec, char *path, size_t size) {
         bool ok = same && rec->kind == MTR_OUTPUT_FILE && n != 0 && n < size;
         if (ok)
             memcpy(path, rec->name, n + 1);
-        mtr_busy_end(rec);
+        busy_end(rec, mask);
         if (same)
             return ok;
     }

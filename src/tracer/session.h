@@ -40,9 +40,9 @@ bool mtr_is_on(void);
 
 /* --- For the recorder ----------------------------------------------------- */
 
-/* Begins and ends a section that only one thread at a time may be in. */
-void mtr_busy_begin(struct mtr_recorder *rec);
-void mtr_busy_end(struct mtr_recorder *rec);
+/* Notes that the program ends: waits for a start or stop by call, and no later
+   one begins a recording. */
+void mtr_exit_begin(struct mtr_recorder *rec);
 /* Begins a recording from MTR_ARMED, or waits for the thread that does. false:
    it failed. */
 bool mtr_start_armed(struct mtr_recorder *rec);

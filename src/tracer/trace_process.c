@@ -145,6 +145,23 @@ bool mtr_process_is_confined(void) {
     return c->confined;
 }
 
+/* No mask of the kernel's: SIGKILL is never blocked. */
+#define NOT_BLOCKED UINT64_MAX
+
+uint64_t mtr_signals_block(void) {
+    return mtr_process_is_confined() ? NOT_BLOCKED : tcm_block_signals();
+}
+
+uint64_t mtr_signals_block_in_call(void) {
+    bool may = mtr_config.per_process || mts_settings.mode > MTS_CALLER;
+    return may ? mtr_signals_block() : NOT_BLOCKED;
+}
+
+void mtr_signals_restore(uint64_t mask) {
+    if (mask != NOT_BLOCKED)
+        tcm_restore_signals(mask);
+}
+
 bool mtr_process_has_new_filter(void) {
     return !mtr_config.filtered && has_filter();
 }

@@ -49,6 +49,20 @@ void mtr_process_set_owner(uint32_t name_number);
  * with, as in a container, such calls are made, and may fail.
  */
 bool mtr_process_is_confined(void);
+/*
+ * Blocks the calling thread's signals for a section that other threads wait
+ * for, and returns a mask for mtr_signals_restore. A handler that ran in the
+ * section could leave it by a jump, or wait for its own thread in exit. In a
+ * confined process both do nothing.
+ */
+uint64_t mtr_signals_block(void);
+/*
+ * mtr_signals_block for a lock that a call of malloc takes. It does nothing
+ * where recorded threads must not call rt_sigprocmask (doc/containers.md): for
+ * a name without %p, unless stacks are recorded.
+ */
+uint64_t mtr_signals_block_in_call(void);
+void mtr_signals_restore(uint64_t mask);
 /* True if the calling thread has a filter of system calls that it did not have
    when the program began. For processes with a control socket. */
 bool mtr_process_has_new_filter(void);

@@ -115,7 +115,7 @@ bool mtr_init_is_due(void) {
 /*
  * How long the end of the program waits for a saver that has ended the
  * recording itself, by a failure or at its limit, and may be writing the
- * footer. It waits as it does for a saver that it asks to end; but a failed
+ * footer. It waits as it does for a saver that a call asks to end; but a failed
  * output may hang, so not for ever.
  */
 #define LAST_WORDS_NS 5000000000u
@@ -129,9 +129,12 @@ void mtr_exit(void) {
         !mtr_process_is_confined() && tcm_os_pid() != rec->pid)
         return;
     int saved = errno;
+    /* A handler that interrupted the recorder may call exit. Its thread stays
+       inside: it does not return to what it left half done. */
+    uint32_t inside = mtr_inside;
+    uint8_t freeing = mtr_inside_freeing;
     mtr_inside_begin(mtr_frame());
-    mtr_busy_begin(rec);
-    rec->exited = true;
+    mtr_exit_begin(rec);
     if (tcm_load_acquire(&rec->state) == MTR_LAZY && !mtr_saver_end_here(rec))
         (void)mtr_saver_await(rec, LAST_WORDS_NS);
     if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
@@ -142,14 +145,16 @@ void mtr_exit(void) {
     }
     uint32_t state = tcm_load_acquire(&rec->state);
     if (state == MTR_FAILED || state == MTR_STOPPED) {
-        mtr_saver_await_end(rec, LAST_WORDS_NS);
+        bool is_stop = tcm_load_acquire(&rec->link.stop) != 0;
+        mtr_saver_await_end(rec, tcm_load_acquire(&rec->session),
+                            is_stop ? UINT64_MAX : LAST_WORDS_NS);
         if (tcm_load_acquire(&rec->link.save_owner) == 0)
             mtr_own_join(&rec->saver_thread);
     }
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
-    mtr_busy_end(rec);
-    mtr_inside_end();
+    mtr_inside = inside;
+    mtr_inside_freeing = freeing;
     errno = saved;
 }
 

@@ -60,7 +60,11 @@ void mtr_saver_wake(struct mtr_recorder *rec) {
     tcm_futex_wake(&rec->link.wake, 1);
 }
 
-void mtr_saver_await_end(struct mtr_recorder *rec, uint64_t timeout_ns) {
+/* Each change of the owner wakes; the next recording's session is stored before
+   its saver is created, so a thread that finds the next saver finds SESSION
+   over. */
+void mtr_saver_await_end(struct mtr_recorder *rec, uint32_t session,
+                         uint64_t timeout_ns) {
     /* The usual case; a program that may not read a clock goes on, too. */
     uint32_t owner = tcm_load_acquire(&rec->link.save_owner);
     if (owner == 0)
@@ -69,9 +73,12 @@ void mtr_saver_await_end(struct mtr_recorder *rec, uint64_t timeout_ns) {
     uint64_t end =
         timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
     while ((owner = tcm_load_acquire(&rec->link.save_owner)) != 0 &&
-           (now = mtr_clock_ns()) < end)
+           tcm_load_acquire(&rec->session) == session &&
+           (now = mtr_clock_ns()) < end) {
+        TCM_TESTPOINT("end_awaited");
         tcm_futex_wait(&rec->link.save_owner, owner,
                        end == UINT64_MAX ? end : end - now);
+    }
 }
 
 void mtr_summary_flush(struct mtr_recorder *rec) {
@@ -199,6 +206,8 @@ static bool run(struct mtr_saver *s) {
             return false;
         if (s->over || s->alone)
             return true;
+        if (tcm_load_relaxed(&rec->pool.waiters) != 0)
+            mtr_pool_notify(&rec->pool);
         sleep_until_due(s, seq);
     }
 }

@@ -39,9 +39,10 @@ bool mtr_saver_round_here(struct mtr_recorder *rec);
    itself, makes it HELD again from CREATING. */
 void mtr_save_owner_set(struct mtr_recorder *rec, uint32_t owner);
 void mtr_save_owner_hold_creating(struct mtr_recorder *rec);
-/* Waits until the saver that has ended, or is ending, a recording has left it,
-   TIMEOUT_NS at most (UINT64_MAX: for ever). */
-void mtr_saver_await_end(struct mtr_recorder *rec, uint64_t timeout_ns);
+/* Waits until the saver that has ended, or is ending, recording SESSION has left
+   it, TIMEOUT_NS at most (UINT64_MAX: for ever). */
+void mtr_saver_await_end(struct mtr_recorder *rec, uint32_t session,
+                         uint64_t timeout_ns);
 /* Prints the summary (TCMALLOC_TRACE_STATS) on stderr after the end, if it is
    wanted. */
 void mtr_summary_flush(struct mtr_recorder *rec);

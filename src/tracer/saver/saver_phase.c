@@ -410,7 +410,7 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
        time: a call that begins after a call that the trace lacks is missing,
        too. */
     tcm_fence_seq_cst();
-    mtr_pool_notify(&rec->pool);
+    mtr_pool_notify_all(&rec->pool);
     tcm_futex_wake(&rec->state, INT32_MAX);
     mtr_saver_answer(rec);
     TCM_TESTPOINT("switched_off");
@@ -500,7 +500,7 @@ void mtr_saver_close(struct mtr_saver *s) {
     mtr_spool_close(rec);
     close_all(s);
     mtr_pool_close(&rec->pool);
-    mtr_pool_notify(&rec->pool);
+    mtr_pool_notify_all(&rec->pool);
     if (s->memory != NULL)
         tcm_os_unmap(s->memory, s->memory_bytes);
 }

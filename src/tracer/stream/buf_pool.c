@@ -6,6 +6,7 @@
 #include "base/linux/os_mem.h"
 #include "base/linux/os_thread.h"
 #include "traceformat/raw_layout.h"
+#include "tracer/trace_process.h"
 
 #include <string.h>
 
@@ -114,6 +115,20 @@ static struct mtr_buffer_arena *release(struct mtr_buffer_arena *arena) {
 
 /* --- A recording --------------------------------------------------------- */
 
+/* The lock for threads of the program, with signals blocked: a handler that
+   left by a jump, or called exit, would leave it locked. */
+static uint64_t lock_blocked(struct mtr_pool *pool) {
+    uint64_t mask = mtr_signals_block_in_call();
+    tcm_lock(&pool->lock);
+    TCM_TESTPOINT("pool_locked");
+    return mask;
+}
+
+static void unlock_blocked(struct mtr_pool *pool, uint64_t mask) {
+    tcm_unlock(&pool->lock);
+    mtr_signals_restore(mask);
+}
+
 static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     pool->session = session;
     pool->bound = bound;
@@ -203,9 +218,9 @@ static bool fits(const struct mtr_pool *pool, const struct mtr_buffer *full) {
 }
 
 bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
-    tcm_lock(&pool->lock);
+    uint64_t mask = lock_blocked(pool);
     bool full_up = !fits(pool, full);
-    tcm_unlock(&pool->lock);
+    unlock_blocked(pool, mask);
     return full_up;
 }
 
@@ -236,9 +251,9 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
                                      enum mtr_size size, uint8_t **pos,
                                      struct mtr_buffer **slot, bool *low) {
     struct mtr_buffer *b = NULL;
-    tcm_lock(&pool->lock);
+    uint64_t mask = lock_blocked(pool);
     if (pool->session != session) {
-        tcm_unlock(&pool->lock);
+        unlock_blocked(pool, mask);
         *low = false;
         return NULL;
     }
@@ -267,7 +282,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
            acquire, here under the lock. */
         tcm_store_release(pos, b->base + HEAD_BYTES);
     }
-    tcm_unlock(&pool->lock);
+    unlock_blocked(pool, mask);
     TCM_TESTPOINT("pool_exchanged");
     return b;
 }
@@ -276,13 +291,13 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
    or we see that the recording is over. */
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot) {
-    tcm_lock(&pool->lock);
+    uint64_t mask = lock_blocked(pool);
     TCM_ASSERT(*slot == full);
     if (pool->session == session)
         push_full(pool, full);
     *slot = NULL;
     struct mtr_buffer_arena *done = release(full->arena);
-    tcm_unlock(&pool->lock);
+    unlock_blocked(pool, mask);
     give_back(done);
     TCM_TESTPOINT("pool_handed_over");
 }
@@ -291,14 +306,14 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
    come here: those that began while no buffer was free. */
 void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
                          uint64_t dropped, uint64_t untraced) {
-    tcm_lock(&pool->lock);
+    uint64_t mask = lock_blocked(pool);
     if (pool->session == session) {
         struct mtf_spool_lost *lost =
             pool->lost != NULL ? pool->lost : &pool->lost_before;
         lost->dropped += dropped;
         lost->untraced += untraced;
     }
-    tcm_unlock(&pool->lock);
+    unlock_blocked(pool, mask);
 }
 
 void mtr_pool_set_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
@@ -321,11 +336,25 @@ void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns) {
     tcm_sub_acq_rel(&pool->waiters, 1u);
 }
 
-void mtr_pool_notify(struct mtr_pool *pool) {
+static void wake(struct mtr_pool *pool, int most) {
     tcm_add_acq_rel(&pool->seq, 1u);
     tcm_fence_seq_cst();
-    if (tcm_load_relaxed(&pool->waiters) != 0)
-        tcm_futex_wake(&pool->seq, INT32_MAX);
+    if (most != 0 && tcm_load_relaxed(&pool->waiters) != 0)
+        tcm_futex_wake(&pool->seq, most);
+}
+
+/* A thread that is woken may not take a buffer: its full one does not fit below
+   the bound, or another thread was faster. So the saver notifies again while
+   threads wait, whether or not buffers became free. */
+void mtr_pool_notify(struct mtr_pool *pool) {
+    tcm_lock(&pool->lock);
+    uint32_t most = pool->free[MTR_SMALL].count + pool->free[MTR_LARGE].count;
+    tcm_unlock(&pool->lock);
+    wake(pool, (int)most);
+}
+
+void mtr_pool_notify_all(struct mtr_pool *pool) {
+    wake(pool, INT32_MAX);
 }
 
 struct mtr_buffer *mtr_pool_take_full(struct mtr_pool *pool) {

@@ -13,7 +13,8 @@
  * for the saver's fields.
  *
  * Threads: a lock, held for a few instructions, guards stacks and queue.
- * Waiting threads sleep on `seq`, which changes when buffers become free.
+ * Waiting threads sleep on `seq`, which changes when buffers become free; as
+ * many of them are woken as there are free buffers.
  *
  * Why stacks: the last used buffer is warm in the caches, and a program that
  * needs few buffers touches few.
@@ -139,9 +140,11 @@ bool mtr_pool_is_starved(struct mtr_pool *pool);
 /* True if the bound keeps a thread that would hand FULL (or NULL) over from
    getting a buffer. */
 bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full);
-/* Wakes all waiting threads: buffers became free, or the recording has
-   ended. */
+/* Wakes as many waiting threads as there are free buffers; those that take none
+   wait on. By the thread that saves. */
 void mtr_pool_notify(struct mtr_pool *pool);
+/* Wakes all waiting threads: the recording has ended. */
+void mtr_pool_notify_all(struct mtr_pool *pool);
 
 /* Counts events that threads of session SESSION without a stream have lost. */
 void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,

@@ -434,10 +434,13 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
 /*
  * A thread that holds the C library's lock of stacks may free, and so wait for
  * the late lock; creating a thread takes the lock of stacks. So the holder of
- * the late lock counts as one that frees, and creates no saver.
+ * the late lock counts as one that frees, and creates no saver. Its signals are
+ * blocked until the call ends: a handler could not have the lock either.
  */
 static void late_lock(struct mtr_recorder *rec) {
+    uint64_t mask = mtr_signals_block_in_call();
     tcm_lock(&rec->late_lock);
+    rec->late_mask = mask;
     TCM_ASSERT(mtr_freeing < UINT8_MAX);
     mtr_freeing++;
 }
@@ -445,7 +448,9 @@ static void late_lock(struct mtr_recorder *rec) {
 static void late_unlock(struct mtr_recorder *rec) {
     TCM_ASSERT(mtr_freeing != 0);
     mtr_freeing--;
+    uint64_t mask = rec->late_mask;
     tcm_unlock(&rec->late_lock);
+    mtr_signals_restore(mask);
 }
 
 /* Begins the first recording of the process, which initializes the late

@@ -11,6 +11,7 @@
 #include "base/linux/os_mem.h"
 #include "sites/call_sites.h"
 #include "tracer/recorder.h"
+#include "tracer/trace_process.h"
 
 #include <string.h>
 
@@ -117,6 +118,19 @@ static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
     return NULL;
 }
 
+/* Like those of the pool, for threads of the program. */
+static uint64_t lock_blocked(struct mtr_registry *r) {
+    uint64_t mask = mtr_signals_block_in_call();
+    tcm_lock(&r->lock);
+    TCM_TESTPOINT("registry_locked");
+    return mask;
+}
+
+static void unlock_blocked(struct mtr_registry *r, uint64_t mask) {
+    tcm_unlock(&r->lock);
+    mtr_signals_restore(mask);
+}
+
 /* The next record that has no owner but SLOT; NULL: no memory. */
 static struct mtr_thread_record *cut_record(struct mtr_registry *r,
                                             struct mtr_thread **slot) {
@@ -158,7 +172,7 @@ bool mtr_registry_is_owner(const struct mtr_thread *t,
 struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
                                     struct mtr_thread **slot) {
     struct mtr_registry *r = &rec->registry;
-    tcm_lock(&r->lock);
+    uint64_t mask = lock_blocked(r);
     struct mtr_thread_record *record = r->free;
     if (record != NULL)
         r->free = (struct mtr_thread_record *)(void *)record->hot.pos;
@@ -192,7 +206,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         r->streams++;
         tcm_store_relaxed(&r->is_single, r->has_saver && r->streams == 1);
     }
-    tcm_unlock(&r->lock);
+    unlock_blocked(r, mask);
     /* Before the thread reads its first time: mtr_registry_is_single. */
     tcm_fence_seq_cst();
     TCM_TESTPOINT("thread_registered");
@@ -229,7 +243,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
         mtr_pool_hand_over(&rec->pool, record->cold.session, b,
                            &record->cold.buffer);
     }
-    tcm_lock(&r->lock);
+    uint64_t mask = lock_blocked(r);
     if (record->cold.session == tcm_load_relaxed(&rec->session))
         add_counts(&r->ended, &record->cold);
     tcm_dlist_remove(&record->cold.link);
@@ -239,7 +253,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     memset(record, 0, sizeof(*record));
     record->hot.pos = (uint8_t *)r->free;
     r->free = record;
-    tcm_unlock(&r->lock);
+    unlock_blocked(r, mask);
 }
 
 void mtr_registry_clear_limits(struct mtr_recorder *rec) {

@@ -216,10 +216,57 @@ static void threads(void) {
     tap_is_u64(pool.full_bytes, 0, "threads: nothing waits at the end");
 }
 
+/* --- As many as there are buffers ----------------------------------------- */
+
+#define SLEEPERS 40u
+#define AT_ONCE  4u
+
+static uint32_t awake, took; /* wake-ups, and buffers that were taken */
+
+static void *sleep_and_take(void *arg) {
+    struct holder h = {NULL, NULL};
+    bool low;
+    (void)arg;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&pool.seq);
+        if (exchange(&h, MTR_SMALL, &low) != NULL)
+            break;
+        mtr_pool_wait(&pool, seq, UINT64_MAX);
+        tcm_add_acq_rel(&awake, 1u);
+    }
+    tcm_add_acq_rel(&took, 1u);
+    return NULL;
+}
+
+/* If a thread was on its way to sleep its buffer remains, and another one is
+   woken with the next ones. */
+static void wakes(void) {
+    pthread_t sleeper[SLEEPERS];
+    mtr_pool_init(&pool, SLEEPERS * MTR_SMALL_BYTES);
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        pthread_create(&sleeper[i], NULL, sleep_and_take, NULL);
+    while (tcm_load_acquire(&pool.waiters) < SLEEPERS)
+        usleep(100);
+    for (unsigned i = AT_ONCE; i <= SLEEPERS; i += AT_ONCE) {
+        add_buffers(MTR_SMALL, AT_ONCE);
+        do {
+            mtr_pool_notify(&pool);
+            usleep(1000);
+        } while (tcm_load_acquire(&took) < i);
+    }
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        pthread_join(sleeper[i], NULL);
+    tap_is_u64(took, SLEEPERS, "wakes: every thread gets its buffer");
+    tap_ok(awake < 3 * SLEEPERS,
+           "wakes: about as many threads as buffers (%u for %u)", awake,
+           SLEEPERS);
+}
+
 int main(void) {
     stacks();
     bound();
     generations();
     threads();
+    wakes();
     return tap_done();
 }

@@ -347,6 +347,125 @@ static void handler(void) {
     test_end();
 }
 
+/* --- Handlers of starts and stops ------------------------------------------ */
+
+static bool leaves; /* the handler jumps in place of exit */
+static TCM_TLS bool is_program;
+
+static void on_signal(int number) {
+    (void)number;
+    if (leaves)
+        siglongjmp(mark, 1);
+    mtr_exit();
+    _exit(5);
+}
+
+static void interrupt(const char *label) {
+    if (is_program && is_at_point(label))
+        raise(SIGUSR1);
+}
+
+/* Starts and stops with a signal at the point. */
+static void by_call(void) {
+    static struct writer w;
+    is_program = true;
+    signal(SIGUSR1, on_signal);
+    tcm_store_release(&let_go, 1u);
+    begin();
+    tcm_testpoint_hook = interrupt;
+    writer_init(&w, 0);
+    for (int i = 0; i < 100; i++)
+        writer_call(&w);
+    tcm_store_release(&armed, 1u);
+    /* The saver may be so fast that nothing waits for it. */
+    if (sigsetjmp(mark, 1) == 0)
+        for (int i = 0; i < 1000 && tcm_load_relaxed(&armed) != 0; i++) {
+            mtr_flush();
+            mtr_stop();
+            mtr_start(test_path("next"), NULL);
+        }
+    shared->step = tcm_load_relaxed(&armed) == 0;
+    mtr_stop();
+    shared->mark = mtr_start(test_path("last"), NULL) && mtr_stop();
+    mtr_exit();
+    _exit(leaves ? 5 : 6);
+}
+
+static void interrupted_by_call(const char *label, bool jumps) {
+    test_begin();
+    point = label;
+    leaves = jumps;
+    int status = test_run(test_path("t"), by_call);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 5,
+           "%s in a handler at %s: the program ends (status %d)",
+           jumps ? "a jump" : "exit", label, status);
+    if (status != 5 << 8)
+        tap_diag("%s", test_stderr());
+    if (jumps)
+        tap_is_u64(shared->step << 1 | shared->mark, 3,
+                   "a jump at %s: the next start and stop work", label);
+    test_end();
+}
+
+static void handlers_of_calls(void) {
+    static const char *const labels[] = {"round_waits", "end_awaited",
+                                         "session_begun", "start_is_ready",
+                                         "recording_begins"};
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(labels); i++) {
+        interrupted_by_call(labels[i], false);
+        interrupted_by_call(labels[i], true);
+    }
+}
+
+/* --- Handlers of calls that hold a lock ------------------------------------- */
+
+/* The handler runs when the lock is free, so that whatever it does the saver and
+   other threads go on. */
+static void in_lock(void) {
+    static struct writer w;
+    static uint32_t late_id;
+    is_program = true;
+    signal(SIGUSR1, on_signal);
+    tcm_store_release(&let_go, 1u);
+    begin();
+    tcm_testpoint_hook = interrupt;
+    writer_init(&w, 0);
+    writer_call(&w);
+    tcm_store_release(&armed, 1u);
+    if (sigsetjmp(mark, 1) == 0) {
+        for (int i = 0; i < 20000; i++)
+            call_below(&w);
+        mtr_thread_end(&w.slot);
+        if (mtr_late_enter(&late_id) != NULL)
+            raise(SIGUSR1);
+        mtr_late_leave();
+    }
+    shared->step = tcm_load_relaxed(&armed) == 0;
+    for (int i = 0; i < 20000; i++)
+        writer_call(&w);
+    uint32_t other = 0;
+    shared->mark = mtr_late_enter(&other) != NULL;
+    mtr_late_leave();
+    mtr_exit();
+    _exit(leaves ? 5 : 6);
+}
+
+static void handlers_in_locks(void) {
+    static const char *const labels[] = {"pool_locked", "registry_locked",
+                                         "the late lock"};
+    for (unsigned i = 0; i < 2 * TCM_ARRAY_SIZE(labels); i++) {
+        test_begin();
+        point = labels[i / 2];
+        leaves = i % 2 != 0;
+        int status = test_run(test_path("t.%p"), in_lock);
+        tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 5 &&
+                   (!leaves || shared->mark == 1),
+               "%s in a handler at %s: the program ends",
+               leaves ? "a jump" : "exit", point);
+        test_end();
+    }
+}
+
 int main(void) {
     struct found f;
     whole("a lazy recording", lazy, &f);
@@ -361,5 +480,7 @@ int main(void) {
     left_by_jump("pool_exchanged");
     left_by_jump("buffer_has_head");
     handler();
+    handlers_of_calls();
+    handlers_in_locks();
     return tap_done();
 }
