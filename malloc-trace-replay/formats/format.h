@@ -219,6 +219,7 @@ struct format_type {
     X(mwrap)                                                                   \
     X(webkit_ops)                                                              \
     X(cmt)                                                                     \
+    X(mtrace)                                                                  \
     X(csv)                                                                     \
     X(minimalloc)
 

@@ -166,7 +166,7 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
         return fail_item(r, item, MTF_NO_TRACE, foreign_text(p, n));
     }
     if (n == 0)
-        return fail_item(r, item, MTF_EMPTY, mtf_status_text(MTF_EMPTY));
+        return fail_item(r, item, MTF_EMPTY, MTF_EMPTY_TEXT);
     if (n < 8)
         return fail_item(r, item, MTF_NO_TRACE, foreign_text(p, n));
     if (n < sizeof(*h))

@@ -115,9 +115,42 @@ static bool is_text(const uint8_t *p, size_t n, bool is_cut) {
     return true;
 }
 
+static bool begins_with(const uint8_t *p, size_t n, const char *text) {
+    size_t length = strlen(text);
+    return n >= length && memcmp(p, text, length) == 0;
+}
+
+/* Names a heap profile, which has sums in place of calls; NULL: it is none. */
+static const char *profile_text(const uint8_t *p, size_t n) {
+#define SUMS ": it has sums, no calls"
+    static const struct {
+        const char *start;
+        const char *text;
+    } known[] = {
+        {"heap_v2/", "is a heap profile of jemalloc" SUMS},
+        {"heap profile:", "is a heap profile of pprof" SUMS},
+        {"desc: ", "is a profile of valgrind's massif" SUMS},
+        {"{\"dhatFileVersion\"", "is a profile of DHAT" SUMS},
+        {"Memory usage summary:", "is a summary of memusage" SUMS},
+        {"\033[01;32mMemory usage summary:", "is a summary of memusage" SUMS},
+    };
+    /* A protocol buffer whose first field is a sample type, two numbers. */
+    if (n >= 6 && begins_with(p, n, "\n\4\x08") && p[4] == 0x10)
+        return "is a profile of pprof" SUMS;
+    while (n != 0 && (*p == '\n' || *p == ' '))
+        p++, n--;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
+        if (begins_with(p, n, known[i].start))
+            return known[i].text;
+    return NULL;
+#undef SUMS
+}
+
 const char *mtf_foreign_text(const uint8_t *p, size_t n) {
     const char *text = mtf_foreign_magic(p, n);
     size_t blank = 0;
+    if (text == NULL)
+        text = profile_text(p, n);
     if (text != NULL || n == 0)
         return text;
     n = tcm_min_u64(n, MTF_FOREIGN_BYTES);

@@ -46,6 +46,12 @@ const char *mtf_status_text(enum mtf_status status);
 const char *mtf_foreign_text(const uint8_t *p, size_t n);
 const char *mtf_foreign_magic(const uint8_t *p, size_t n);
 
+/* Tells why a processed trace is empty: most often postprocess, in a pipe, had
+   the name of a file for its output. */
+#define MTF_EMPTY_TEXT                                                         \
+    "is empty: what writes it wrote nothing, as postprocess does in a pipe "   \
+    "if its OUT is a file; write 'postprocess t.lz4 - | lz4'"
+
 /* Writes the reason for MTF_TOO_NEW into TEXT: BITS are those of VERSION's
    must-understand bits that the program does not know, KNOWN is the newest
    version it does. Returns TEXT. */

@@ -484,7 +484,8 @@ int main(int argc, char **argv) {
         .about = "Sort the per-thread event streams of the raw trace RAW (a "
                  "file, a spool, a pipe, or - for standard input; plain, LZ4, "
                  "gzip, zstd) into one stream of operations for replay, and "
-                 "write it to OUT (standard output by default).",
+                 "write it to OUT (- or nothing: standard output), as in "
+                 "'postprocess t.lz4 - | lz4 > p.lz4'.",
         .opts = opts,
         .quiet = "no summary and no progress",
         .notes = "Exit status: 0 success; 1 system error, or RAW is no raw "

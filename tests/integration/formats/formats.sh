@@ -390,6 +390,8 @@ for name in nothing empty; do
     fails_with "$name: refused" 1 "$malloc_trace" convert $name p
 done
 like "and said" "$err" "empty: is empty"
+like "an empty input: the likely cause, and the remedy" "$err" \
+    "postprocess t\.lz4 - \| lz4'"
 fails_with "a processed trace" 1 "$malloc_trace" convert \
     "$top_srcdir/tests/data/processed-v1" p
 "$postprocess" -q "$top_srcdir/tests/data/raw-v1" sorted

@@ -220,7 +220,7 @@ static void test_foreign(void) {
     struct reading r;
     proc_sample_make(&s, 5, 10, 0);
     read_all(&r, &s, s.bytes, 0, 100, 10);
-    tap_ok(r.foreign && strcmp(r.problem, "is empty") == 0, "empty");
+    tap_ok(r.foreign && strcmp(r.problem, MTF_EMPTY_TEXT) == 0, "empty");
     read_all(&r, &s, (const uint8_t *)"hello, world", 12, 100, 10);
     tap_ok(r.foreign, "text");
     read_all(&r, &s, (const uint8_t *)MTF_RAW_MAGIC "xx", 10, 100, 10);

@@ -214,7 +214,7 @@ static const char *input_problem(struct convert *c) {
     const char *text = tool_input_foreign_text(c->in);
     if (n == 0 && status != MTF_OK)
         return mtf_status_text(status);
-    return n == 0         ? "is empty"
+    return n == 0         ? MTF_EMPTY_TEXT
            : text != NULL ? text
                           : "byte 0: is not of a known format";
 }

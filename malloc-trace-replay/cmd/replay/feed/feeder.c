@@ -415,7 +415,7 @@ static const char *no_trace_text(struct tool_input *in) {
     /* Damaged at once, or LZ4 of a few bytes: reading it reports which. */
     if (tool_input_is_compressed(in) && memcmp(first, MTF_PROC_MAGIC, n) == 0)
         return NULL;
-    return n == 0 ? "is empty" : foreign_text(in);
+    return n == 0 ? MTF_EMPTY_TEXT : foreign_text(in);
 }
 
 /* Opens NAME and checks its first bytes. False: gave up. */
