@@ -92,7 +92,9 @@ struct mtr_live {
  * Creating a thread takes locks of the C library that an allocating thread may
  * hold (in dlopen, that of thread-local storage). So an allocating thread that
  * finds CREATING does the saver's work itself instead of waiting. HELD lasts
- * only while the recorder works, so threads wait for its end.
+ * only while the recorder works, so threads wait for its end. The child of a
+ * vfork may hold it, too, and be killed: then the next thread that waits ends
+ * the recording (mtr_save_await).
  */
 enum mtr_save_owner {
     MTR_SAVE_FREE = 0,
@@ -100,6 +102,11 @@ enum mtr_save_owner {
     MTR_SAVE_THREAD,  /* the saver thread, which is set up */
     MTR_SAVE_CREATING /* the saver thread is being created */
 };
+/* Parts of the owner's word beside HELD, for the child of a vfork: its id, and
+   the bit if it took the work from CREATING. */
+#define MTR_SAVE_KIND          0x7fu
+#define MTR_SAVE_FROM_CREATING 0x80u
+#define MTR_SAVE_PID_SHIFT     8u
 
 /* Words between the program's threads and the saver; each may be a futex. */
 struct mtr_saver_link {
@@ -110,7 +117,7 @@ struct mtr_saver_link {
     uint32_t answers;    /* futex of threads that wait for a round */
     uint32_t finish;     /* 1: the destructor runs; 2: seen */
     uint32_t stop;       /* 1: the recording is to end now */
-    uint32_t save_owner; /* enum mtr_save_owner */
+    uint32_t save_owner; /* enum mtr_save_owner, and in HELD who holds */
     uint32_t arrived;    /* saver threads that have started so far */
     uint32_t due;        /* 1: the next call that may create a saver does */
     uint32_t end_events;

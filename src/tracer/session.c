@@ -123,8 +123,8 @@ static bool need_saver(struct mtr_recorder *rec, bool starts) {
            MTR_SAVE_THREAD) {
         if (owner == MTR_SAVE_CREATING)
             return false;
-        if (owner == MTR_SAVE_HELD)
-            tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_HELD, UINT64_MAX);
+        if ((owner & MTR_SAVE_KIND) == MTR_SAVE_HELD)
+            mtr_save_await(rec);
         else if (!saver_is_due(rec, starts) || !may_make_thread(rec) ||
                  !try_to_make_saver(rec, starts))
             return false;

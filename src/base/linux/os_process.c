@@ -8,6 +8,7 @@
 #include "base/linux/os_thread.h"
 #include "base/linux/os_file.h"
 
+#include <errno.h>
 #include <linux/kcmp.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -155,6 +156,15 @@ int tcm_os_first_exit_code(void) {
     while (p != NULL && *++p >= '0' && *p <= '9')
         code = code * 10 + (*p - '0');
     return code >> 8;
+}
+
+bool tcm_os_process_is_gone(uint32_t pid) {
+    char text[STAT_BYTES];
+    int saved = errno;
+    bool gone = tcm_syscall(SYS_kill, pid, 0) != 0 && errno == ESRCH;
+    const char *p = gone ? NULL : read_process(pid, text);
+    errno = saved;
+    return gone || (p != NULL && (p[2] == 'Z' || p[2] == 'X'));
 }
 
 bool tcm_os_thread_is_asleep(uint32_t tid) {

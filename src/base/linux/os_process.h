@@ -38,6 +38,9 @@ size_t tcm_os_program_path(char *path, size_t room);
 
 /* Clock ticks from boot to the start of process PID; 0: unknown. */
 uint64_t tcm_os_process_start(uint32_t pid);
+/* True if process PID has ended, whether or not its parent has waited for it.
+   false also where neither the kernel nor /proc tells. */
+bool tcm_os_process_is_gone(uint32_t pid);
 /* True if the process was forked and has not called exec since. */
 bool tcm_os_is_forked(void);
 /* True if the process shares its parent's memory, as the child of a vfork does,

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/linux/os_process.h"
 #include "base/linux/os_thread.h"
 #include "tracer/saver/saver_parts.h"
 #include "tracer/stream/thread_life.h"
@@ -27,7 +28,7 @@ static struct mtr_saver saver_state;
 
 /* True if some thread saves, or holds the saver's work. */
 static bool is_saving(struct mtr_recorder *rec) {
-    uint32_t owner = tcm_load_relaxed(&rec->link.save_owner);
+    uint32_t owner = tcm_load_relaxed(&rec->link.save_owner) & MTR_SAVE_KIND;
     return owner == MTR_SAVE_HELD || owner == MTR_SAVE_THREAD;
 }
 
@@ -40,13 +41,50 @@ void mtr_save_owner_set(struct mtr_recorder *rec, uint32_t owner) {
     tcm_futex_wake(&rec->link.save_owner, INT32_MAX);
 }
 
+/* Time between looks at the child of a vfork that holds. */
+#define HOLDER_POLL_NS 50000000u
+
+/*
+ * Takes the work over from the child of a vfork that was killed while it held,
+ * as OWNER says: what it did is half done, so nothing is saved any more, and
+ * the spool keeps what was published. Its stores are seen, because the kernel
+ * has ended it before it says so.
+ */
+static void end_for_dead(struct mtr_recorder *rec, uint32_t owner) {
+    uint32_t from = (owner & MTR_SAVE_FROM_CREATING) != 0 ? MTR_SAVE_CREATING
+                                                          : MTR_SAVE_FREE;
+    uint64_t mask = mtr_signals_block();
+    if (tcm_cas_acq_rel(&rec->link.save_owner, &owner,
+                        (uint32_t)MTR_SAVE_HELD)) {
+        mtr_fail(rec, "recording stopped, a process was killed that wrote to",
+                 0);
+        /* If it was killed in these few instructions, the pool stays as it is.
+         */
+        if (!tcm_lock_is_stuck(&rec->pool.lock, HOLDER_POLL_NS))
+            mtr_pool_close(&rec->pool);
+        mtr_save_owner_set(rec, from);
+    }
+    mtr_signals_restore(mask);
+}
+
+void mtr_save_await(struct mtr_recorder *rec) {
+    uint32_t owner;
+    while (((owner = tcm_load_acquire(&rec->link.save_owner)) &
+            MTR_SAVE_KIND) == MTR_SAVE_HELD) {
+        uint32_t pid = owner >> MTR_SAVE_PID_SHIFT;
+        tcm_futex_wait(&rec->link.save_owner, owner,
+                       pid != 0 ? HOLDER_POLL_NS : UINT64_MAX);
+        if (pid != 0 && tcm_os_process_is_gone(pid))
+            end_for_dead(rec, owner);
+    }
+}
+
 /* Other threads may hold meanwhile, but not for long. */
 void mtr_save_owner_hold_creating(struct mtr_recorder *rec) {
     uint32_t owner = MTR_SAVE_CREATING;
     while (!tcm_cas_acq_rel(&rec->link.save_owner, &owner,
                             (uint32_t)MTR_SAVE_HELD)) {
-        TCM_ASSERT(owner == MTR_SAVE_HELD);
-        tcm_futex_wait(&rec->link.save_owner, owner, UINT64_MAX);
+        mtr_save_await(rec);
         owner = MTR_SAVE_CREATING;
     }
 }
@@ -289,12 +327,17 @@ struct save_hold {
 static bool save_here_begin(struct mtr_recorder *rec, struct save_hold *hold) {
     hold->mask = tcm_block_signals();
     hold->from = MTR_SAVE_FREE;
-    if (tcm_cas_acq_rel(&rec->link.save_owner, &hold->from,
-                        (uint32_t)MTR_SAVE_HELD))
+    /* Without %p the child of a vfork does not get here. */
+    uint32_t pid = mtr_config.per_process ? tcm_os_pid() : rec->pid;
+    uint32_t held = MTR_SAVE_HELD;
+    if (pid != rec->pid)
+        held |= pid << MTR_SAVE_PID_SHIFT;
+    if (tcm_cas_acq_rel(&rec->link.save_owner, &hold->from, held))
         return true;
+    if (pid != rec->pid)
+        held |= MTR_SAVE_FROM_CREATING;
     if (hold->from == MTR_SAVE_CREATING &&
-        tcm_cas_acq_rel(&rec->link.save_owner, &hold->from,
-                        (uint32_t)MTR_SAVE_HELD))
+        tcm_cas_acq_rel(&rec->link.save_owner, &hold->from, held))
         return true;
     tcm_restore_signals(hold->mask);
     return false;
@@ -312,9 +355,10 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     if (mtr_process_is_confined())
         return false;
     if (!save_here_begin(rec, &hold)) {
-        tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_HELD, UINT64_MAX);
+        mtr_save_await(rec);
         return true;
     }
+    TCM_TESTPOINT("saves_here");
     uint32_t state = tcm_load_acquire(&rec->state);
     bool ok = true;
     if (state == MTR_LAZY || state == MTR_ENDED) {

@@ -34,13 +34,16 @@ bool mtr_saver_end_here(struct mtr_recorder *rec);
  */
 bool mtr_saver_stock_here(struct mtr_recorder *rec);
 bool mtr_saver_round_here(struct mtr_recorder *rec);
+/* Waits while a thread holds the saver's work. If that is the child of a vfork,
+   and has died, the recording ends as FAILED. */
+void mtr_save_await(struct mtr_recorder *rec);
 /* Change the owner of the saver's work: the holder passes it to OWNER, any
    value but HELD; the thread that has failed to create the saver, or the saver
    itself, makes it HELD again from CREATING. */
 void mtr_save_owner_set(struct mtr_recorder *rec, uint32_t owner);
 void mtr_save_owner_hold_creating(struct mtr_recorder *rec);
-/* Waits until the saver that has ended, or is ending, recording SESSION has left
-   it, TIMEOUT_NS at most (UINT64_MAX: for ever). */
+/* Waits until the saver that has ended recording SESSION, or is ending it, has
+   left it, TIMEOUT_NS at most (UINT64_MAX: for ever). */
 void mtr_saver_await_end(struct mtr_recorder *rec, uint32_t session,
                          uint64_t timeout_ns);
 /* Prints the summary (TCMALLOC_TRACE_STATS) on stderr after the end, if it is

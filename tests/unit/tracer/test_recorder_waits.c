@@ -347,7 +347,7 @@ static void handler(void) {
     test_end();
 }
 
-/* --- Handlers of starts and stops ------------------------------------------ */
+/* --- Handlers of starts and stops ---------------------------------------- */
 
 static bool leaves; /* the handler jumps in place of exit */
 static TCM_TLS bool is_program;
@@ -417,9 +417,9 @@ static void handlers_of_calls(void) {
     }
 }
 
-/* --- Handlers of calls that hold a lock ------------------------------------- */
+/* --- Handlers of calls that hold a lock ---------------------------------- */
 
-/* The handler runs when the lock is free, so that whatever it does the saver and
+/* The handler runs when the lock is free, so whatever it does, the saver and
    other threads go on. */
 static void in_lock(void) {
     static struct writer w;
@@ -466,6 +466,52 @@ static void handlers_in_locks(void) {
     }
 }
 
+/* --- The child of a vfork that dies while it saves ----------------------- */
+
+#if !defined(__SANITIZE_THREAD__)
+
+static void die(const char *label) {
+    if (is_at_point(label))
+        kill(getpid(), SIGKILL);
+}
+
+static void killed_child(void) {
+    static struct writer w;
+    begin();
+    tcm_store_release(&let_go, 1u);
+    tcm_testpoint_hook = die;
+    writer_init(&w, 0);
+    writer_call(&w);
+    tcm_store_release(&armed, 1u);
+    /* The child of a vfork creates no saver, so it enlarges the spool. */
+    pid_t pid = vfork();
+    if (pid == 0) {
+        for (int i = 0; i < 100000; i++)
+            writer_call(&w);
+        _exit(0);
+    }
+    shared->step = tcm_load_relaxed(&armed) == 0;
+    for (int i = 0; i < 20000; i++)
+        writer_call(&w);
+    mtr_exit();
+    _exit(5);
+}
+
+static void children(void) {
+    test_begin();
+    point = "saves_here";
+    int status = test_run(test_path("t.%p"), killed_child);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 5,
+           "a vfork child killed while it saves: its parent goes on "
+           "(status %d)",
+           status);
+    tap_is_u64(shared->step, 1, "a vfork child killed while it saves: it was");
+    tap_ok(strstr(test_stderr(), "a process was killed") != NULL,
+           "a vfork child killed while it saves: a message");
+    test_end();
+}
+#endif
+
 int main(void) {
     struct found f;
     whole("a lazy recording", lazy, &f);
@@ -482,5 +528,9 @@ int main(void) {
     handler();
     handlers_of_calls();
     handlers_in_locks();
+    /* The thread sanitizer's vfork is a fork. */
+#if !defined(__SANITIZE_THREAD__)
+    children();
+#endif
     return tap_done();
 }
