@@ -38,6 +38,7 @@ skipped=0
 failures=
 counter=
 first=
+running= # name of the tests that run
 
 verdict() {
     stop_counter
@@ -53,6 +54,15 @@ verdict() {
     remove_place
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
     exit $?
+}
+
+# Ends with what failed so far, also of tests that were running.
+interrupted() {
+    failed=$((failed + 1))
+    failures="$failures
+  interrupted"
+    [ -z "$running" ] || list_failed "$running"
+    verdict
 }
 
 # count WHAT STATUS: one result.
@@ -105,6 +115,12 @@ total() {
     sed -n "s/^# $2: *\([0-9]*\).*/\1/p" "$1" | tail -n 1
 }
 
+# list_failed NAME: adds the failed tests of $tests_log to the failures.
+list_failed() {
+    failures="$failures
+$(grep -E '^(FAIL|ERROR|XPASS): ' "$tests_log" | sed "s/^/  $1: /")"
+}
+
 # tests NAME MAKE_ARGUMENTS...: make check in $built. Each TAP line counts. Many
 # tests wait for a while: two processors run three of them.
 tests() {
@@ -115,9 +131,11 @@ tests() {
     : >"$tests_log"
     count_tests "$tests_log" &
     counter=$!
+    running=$tests_name
     (cd "$built" && make -k -j$(($(jobs) * 3 / 2)) check "$@") \
         >"$tests_log" 2>&1
     tests_status=$?
+    running=
     stop_counter
     tests_pass=$(total "$tests_log" PASS)
     if [ -z "$tests_pass" ]; then
@@ -136,8 +154,7 @@ tests() {
     if [ "$tests_fail" -ne 0 ]; then
         failed=$((failed + tests_fail))
         grep -E '^(FAIL|ERROR|XPASS): ' "$tests_log" | head -n 60
-        failures="$failures
-$(grep -E '^(FAIL|ERROR|XPASS): ' "$tests_log" | sed "s/^/  $tests_name: /")"
+        list_failed "$tests_name"
         show_logs
     elif [ "$tests_status" -ne 0 ]; then
         count "make check ($tests_name)" 1
@@ -364,8 +381,7 @@ want_packages check_packages
 [ "$long" = no ] || want_packages long_check_packages
 rm -rf "$top/build/check"
 find_place check
-trap 'failed=$((failed + 1)); failures="$failures
-  interrupted"; verdict' HUP INT TERM
+trap 'interrupted' HUP INT TERM
 generate || {
     count "autogen.sh" 1
     verdict

@@ -73,6 +73,19 @@ esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# others_can: another user can run the built programs and work in $work once it
+# is open; else $why_no_others says why not.
+others_can() {
+    why_no_others="not root"
+    [ "$(id -u)" = 0 ] || return 1
+    why_no_others="no setpriv"
+    have setpriv || return 1
+    why_no_others="no other user reaches the build and temporary folders"
+    setpriv --reuid 65534 --regid 65534 --clear-groups \
+        test -x "$top_builddir/malloc-trace-replay/malloc-trace" \
+        -a -x "$(dirname "$work")" -a -r "$top_srcdir/tests/lib/harness.sh"
+}
+
 # Since release 3.17 valgrind writes frames as tests read them.
 has_valgrind_frames() {
     valgrind --version 2>/dev/null |

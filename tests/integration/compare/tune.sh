@@ -98,6 +98,10 @@ is "the frontier is what none beats" "$(get '
          for q in d["points"]) for p in d["points"]]')" True
 like "a page" page.html "Which settings serve"
 like "the lines to copy are on it" page.html "LD_PRELOAD="
+is "no ratio of the page is beside a narrow screen" \
+    "$(grep -cE 'pre class="wide"|class="scroll"><pre' page.html)" 0
+like "the page has the ratios of fresh runs in a table" page.html \
+    "<td>mean memory</td>(<td>[^<]*</td>){2}<td>[0-9.]+ \("
 # The lines, pasted into a shell, run a program with the settings.
 get 'd["lines"]' | sed -n 's/^    \(LD_PRELOAD=.*\)COMMAND$/\1/p' >paste
 echo "$(cat paste) env" >paste.sh

@@ -5,8 +5,7 @@
 . "$top_srcdir/tests/lib/harness.sh"
 need "$minimal"
 : "${CC:=cc}"
-[ "$(id -u)" = 0 ] || skip_all "not root"
-have setpriv || skip_all "no setpriv"
+others_can || skip_all "$why_no_others"
 cat >"$work/t.c" <<'C'
 #include <stdio.h>
 #include <stdlib.h>

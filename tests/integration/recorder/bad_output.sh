@@ -32,7 +32,7 @@ long=$(printf '%04000d' 0)
 fails "long name" "$work/$long$long"
 fails "bad descriptor" /dev/fd/99
 
-if [ "$(id -u)" = 0 ] && have setpriv; then
+if others_can; then
     mkdir locked
     chmod 555 locked
     chmod 755 "$work"
@@ -49,7 +49,7 @@ elif [ "$(id -u)" != 0 ]; then
     chmod 555 locked
     fails "read-only folder" "$work/locked/t"
 else
-    skip "read-only folder" "no setpriv"
+    skip "read-only folder" "$why_no_others"
 fi
 
 # A limit on the size of files: no SIGXFSZ, and what was written is kept.

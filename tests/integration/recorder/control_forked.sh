@@ -176,7 +176,7 @@ else
 fi
 
 fpm=$(find /usr/sbin /usr/local/sbin -name 'php-fpm*' 2>/dev/null | head -n 1)
-if [ -n "$fpm" ]; then
+if [ -n "$fpm" ] && { [ "$(id -u)" != 0 ] || others_can; }; then
     cat >fpm.conf <<CONF
 [global]
 pid = $work/fpm.pid
@@ -198,12 +198,13 @@ CONF
     least=1
     records php-fpm "$servers" "$python" client.py f.sock fastcgi
 else
-    skip "php-fpm" "no php-fpm"
+    skip "php-fpm" "${why_no_others:-no php-fpm}"
 fi
 
 pg=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V |
     tail -n 1)
-if [ -x "$pg/pg_ctl" ] && [ -x "$pg/psql" ]; then
+if [ -x "$pg/pg_ctl" ] && [ -x "$pg/psql" ] &&
+    { [ "$(id -u)" != 0 ] || others_can; }; then
     [ "$(id -u)" != 0 ] || as="setpriv --reuid 65534 --clear-groups"
     mkdir pg
     [ -z "$as" ] || chown 65534 pg
@@ -228,6 +229,6 @@ if [ -x "$pg/pg_ctl" ] && [ -x "$pg/psql" ]; then
     exec 8>&-
     like "postgres: the session has both answers" psql.out 9999
 else
-    skip "postgres" "no pg_ctl and psql"
+    skip "postgres" "${why_no_others:-no pg_ctl and psql}"
 fi
 tap_end

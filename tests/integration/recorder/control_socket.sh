@@ -276,7 +276,7 @@ end
 is "addresses that others took: nothing is said" "$status $(cat target.err)" "0 "
 
 # Another user.
-if [ "$(id -u)" = 0 ] && have setpriv; then
+if others_can; then
     chmod 755 "$work"
     begin TCMALLOC_TRACE_CONTROL=1
     setpriv --reuid 65534 --clear-groups "$malloc_trace" ctl $pid status >out \
@@ -394,6 +394,6 @@ PY
         skip "the socket of an earlier process" "no process gets its id"
     fi
 else
-    skip "another user" "not root"
+    skip "another user" "$why_no_others"
 fi
 tap_end

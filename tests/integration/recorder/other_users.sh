@@ -43,7 +43,7 @@ record "$work/dead" sh -c 'kill -9 $$' 2>err
 chmod 755 "$work"
 chmod 644 dead.spool
 as=
-[ "$(id -u)" = 0 ] && have setpriv &&
+others_can &&
     as="setpriv --reuid 65534 --regid 65534 --clear-groups"
 $as "$python" hold.py dead.spool <hold.in >hold.out &
 exec 8>hold.in
@@ -137,7 +137,7 @@ strangers() { # VICTIM USER
     is "$who, a planted spool: a trace" "$(find open -name 'z*' -type f)" \
         "$3"
 }
-if [ "$(id -u)" = 0 ] && have setpriv; then
+if others_can; then
     strangers root 0 open/z.1
     strangers "a user" 1 open/z.1
     # A group's folder.
@@ -158,7 +158,7 @@ if [ "$(id -u)" = 0 ] && have setpriv; then
     record "$work/open/m" true
     is "a stranger's file is replaced" "$(stat -c '%a %u' open/m)" "600 0"
 else
-    skip "planted links" "not root"
+    skip "planted links" "$why_no_others"
 fi
 
 # --- What is left behind -------------------------------------------------

@@ -311,26 +311,36 @@ static void print_runner_up(const struct tune_outcome *o, FILE *out) {
           out);
 }
 
+#define HOLDOUT "On traces that the search did not see"
+
+static const char *holdout_text(const struct tune_outcome *o) {
+    const struct compare_range *r = &o->holdout.of[o->runs->goal];
+    return r->has_interval && r->high < 1 ? "There it is better, too."
+           : r->has_interval && r->low > 1
+               ? "There it is worse: the settings fit the searched traces only."
+               : "There no gain is shown.";
+}
+
+/* Title of the fresh runs. */
+static const char *fresh_title(const struct tune_outcome *o,
+                               char title[2 * TUNE_NAME + 80]) {
+    char name[TUNE_NAME];
+    name_of(o, o->finalist[tune_outcome_shown(o)], name);
+    snprintf(title, 2 * TUNE_NAME + 80, "Fresh runs of %s beside %s",
+             tool_text_shown(name), tool_text_shown(default_name(o)));
+    return title;
+}
+
 static void print_judgement(const struct tune_outcome *o, FILE *out) {
-    char name[TUNE_NAME], title[TUNE_NAME + 80];
+    char title[2 * TUNE_NAME + 80];
     if (!o->judged || o->finalists == 0)
         return;
-    size_t shown = tune_outcome_shown(o);
-    name_of(o, o->finalist[shown], name);
-    snprintf(title, sizeof(title), "Fresh runs of %s beside %s",
-             tool_text_shown(name), tool_text_shown(default_name(o)));
-    print_verdict(o, title, &o->verdict[shown], out);
+    print_verdict(o, fresh_title(o, title), &o->verdict[tune_outcome_shown(o)],
+                  out);
     if (!o->has_holdout)
         return;
-    print_verdict(o, "On traces that the search did not see", &o->holdout, out);
-    const struct compare_range *r = &o->holdout.of[o->runs->goal];
-    if (r->has_interval && r->high < 1)
-        fputs("There it is better, too.\n", out);
-    else if (r->has_interval && r->low > 1)
-        fputs("There it is worse: the settings fit the searched traces only.\n",
-              out);
-    else
-        fputs("There no gain is shown.\n", out);
+    print_verdict(o, HOLDOUT, &o->holdout, out);
+    fprintf(out, "%s\n", holdout_text(o));
 }
 
 /* Tells whether the program is shown to be farther from what was predicted than
@@ -341,16 +351,17 @@ static bool is_unforeseen(const struct tune_outcome *o,
            fabs(e->measured.ratio - e->predicted.ratio) > o->margin;
 }
 
+static const char *const program_title[TUNE_PROGRAM_QUANTITIES] = {
+    "mean memory", "peak memory", "processor time"};
+
 static void print_program(const struct tune_outcome *o, FILE *out) {
-    static const char *const title[TUNE_PROGRAM_QUANTITIES] = {
-        "mean memory", "peak memory", "processor time"};
     char text[2][48];
     if (!o->ran_program)
         return;
     fprintf(out, "\nThe program itself\n%-16s%26s   %s\n", "", "predicted",
             "measured");
     for (int q = 0; q < TUNE_PROGRAM_QUANTITIES; q++)
-        fprintf(out, "  %-14s%26s   %s%s\n", title[q],
+        fprintf(out, "  %-14s%26s   %s%s\n", program_title[q],
                 range_text(text[0], &o->program[q].predicted),
                 range_text(text[1], &o->program[q].measured),
                 is_unforeseen(o, &o->program[q]) ? "  not as predicted" : "");
@@ -793,6 +804,64 @@ static void put_scatter(struct page_writer *p, const struct tune_outcome *o) {
     frontier_free(&f);
 }
 
+/* Begins a table of ratios, whose last column may wrap on a narrow screen. */
+static void begin_ratios(struct page_writer *p, const char *title,
+                         const char *heads) {
+    page_element(p, "p", title);
+    page_put(p, "<table>\n<thead><tr><th scope=\"col\"></th>");
+    page_put(p, heads);
+    page_put(p, "</tr></thead>\n<tbody>\n");
+}
+
+static void put_verdict(struct page_writer *p, const struct tune_outcome *o,
+                        const char *title, const struct tune_verdict *v) {
+    char text[48];
+    begin_ratios(p, title,
+                 "<th>default</th><th>point</th><th>ratio (39 of 40 "
+                 "times)</th>");
+    for (int g = 0; g < quantities(o); g++) {
+        enum tune_goal goal = (enum tune_goal)g;
+        page_put(p, "<tr>");
+        page_element(p, "td", tune_goal_title[g]);
+        page_element(p, "td", figure_text(text, goal, v->baseline[g]));
+        page_element(p, "td", figure_text(text, goal, v->figure[g]));
+        page_element(p, "td", range_text(text, &v->of[g]));
+        page_put(p, "</tr>\n");
+    }
+    page_put(p, "</tbody>\n</table>\n");
+}
+
+static void put_judgement(struct page_writer *p, const struct tune_outcome *o) {
+    char title[2 * TUNE_NAME + 80];
+    page_put(p, "<section class=\"card\"><h2>How sure that is</h2>\n");
+    put_verdict(p, o, fresh_title(o, title),
+                &o->verdict[tune_outcome_shown(o)]);
+    if (o->has_holdout) {
+        put_verdict(p, o, HOLDOUT, &o->holdout);
+        page_element(p, "p", holdout_text(o));
+    }
+    put_printed(p, o, "<p class=\"note below\">", "</p>\n", print_runner_up);
+    page_put(p, "</section>\n");
+}
+
+static void put_program(struct page_writer *p, const struct tune_outcome *o) {
+    char text[80];
+    page_put(p, "<section class=\"card\"><h2>The program itself</h2>\n");
+    begin_ratios(p, "Ratios to the default",
+                 "<th>predicted</th><th>measured</th>");
+    for (int q = 0; q < TUNE_PROGRAM_QUANTITIES; q++) {
+        page_put(p, "<tr>");
+        page_element(p, "td", program_title[q]);
+        page_element(p, "td", range_text(text, &o->program[q].predicted));
+        range_text(text, &o->program[q].measured);
+        if (is_unforeseen(o, &o->program[q]))
+            strcat(text, ", not as predicted");
+        page_element(p, "td", text);
+        page_put(p, "</tr>\n");
+    }
+    page_put(p, "</tbody>\n</table></section>\n");
+}
+
 static void put_rows(struct page_writer *p, const struct tune_outcome *o) {
     char text[16], name[TUNE_NAME];
     page_put(p, "<section class=\"card long\">\n<h2>The best points</h2>\n"
@@ -834,23 +903,14 @@ bool tune_page(const struct tune_outcome *o, const char *path,
                 "</pre></section>\n", print_lines);
     if (o->ranked > 1)
         put_printed(p, o,
-                    "<section class=\"card\"><h2>Each allocator</h2><div "
-                    "class=\"scroll\"><pre class=\"wide\">",
-                    "</pre></div></section>\n", print_allocators);
+                    "<section class=\"card\"><h2>Each allocator</h2><pre>",
+                    "</pre></section>\n", print_allocators);
     if (o->ranked != 0)
         put_scatter(p, o);
-    if (o->judged && o->finalists != 0) {
-        page_put(p, "<section class=\"card\"><h2>How sure that is</h2>\n");
-        put_printed(p, o, "<div class=\"scroll\"><pre class=\"wide\">",
-                    "</pre></div>\n", print_judgement);
-        put_printed(p, o, "<p class=\"note below\">", "</p>\n",
-                    print_runner_up);
-        page_put(p, "</section>\n");
-    }
-    put_printed(p, o,
-                "<section class=\"card\"><h2>The program itself</h2><div "
-                "class=\"scroll\"><pre class=\"wide\">",
-                "</pre></div></section>\n", print_program);
+    if (o->judged && o->finalists != 0)
+        put_judgement(p, o);
+    if (o->ran_program)
+        put_program(p, o);
     if (o->ranked != 0)
         put_rows(p, o);
     page_put(p, "<section class=\"card\">\n<h2>To repeat it</h2>\n"
