@@ -7,7 +7,7 @@
  * its code object alive, and the code object its texts and its table of lines;
  * none of them is ever changed. So what is read here is valid while the thread
  * itself runs and holds the interpreter's lock, which is when the current
- * thread state is its own. A frame is put into the list after it was filled in,
+ * thread state is one of its own. A frame is put into the list after it was filled in,
  * and taken out before it is cleared.
  *
  * Certain: the lines read are those that run. Not certain: a signal handler
@@ -19,6 +19,10 @@
  * have. Free-threaded builds are not read.
  */
 #include "sites/lang/lang_python.h"
+
+#include "sites/unwind/stack.h"
+
+#include <pthread.h>
 
 enum {
     SYMBOL_RUNTIME,
@@ -199,13 +203,46 @@ static TCM_ALWAYS_INLINE bool is_stub(const struct python *py, uintptr_t code) {
            load_int(code + py->layout.code_first_line) == 0;
 }
 
+/*
+ * True if STATE, that of the thread which holds the interpreter's lock, is one
+ * of the calling thread in a sub-interpreter. Before 3.12 the C library's
+ * variable of a thread keeps only the first state that it had.
+ *
+ * STATE may be another thread's, and be freed meanwhile: it lies in the program's
+ * heap, whose pages stay readable, and nothing that it points to is read before
+ * both facts are known. The state was made by this thread, and its C frame lies
+ * in the calls that this thread makes now; a thread that another one hands the
+ * state to has its C frame on a stack of its own. 3.9 has no C frame.
+ */
+static TCM_NOINLINE bool is_sub_state(const struct python *py,
+                                      uintptr_t state) {
+    static bool complained;
+    const struct mts_python_layout *l = &py->layout;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    bool before = false;
+    if (state == 0 || l->state_thread == MTS_PYTHON_NONE ||
+        mts_lang_load_word(state + l->state_thread) !=
+            (uintptr_t)pthread_self())
+        return false;
+    if (l->state_c_frame != MTS_PYTHON_NONE)
+        return mts_lang_load_word(state + l->state_c_frame) - here <
+               mts_stack_top() - here;
+    if (tcm_cas_acq_rel(&complained, &before, true))
+        mts_settings.host.complain(MTS_LANG_NO_LINES
+                                   "Python's sub-interpreters, which are read "
+                                   "from 3.10 on",
+                                   NULL, 0);
+    return false;
+}
+
 static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
                                       struct mts_lang_walk *w, uint32_t depth) {
     const struct mts_python_layout *l = &py->layout;
     uint32_t owner = tcm_load_relaxed(&w->owner);
-    uintptr_t state = (uintptr_t)py->own_state(), code;
-    if (state == 0 || state != (uintptr_t)py->current_state() ||
-        !mts_lang_is_owner(w, owner))
+    uintptr_t own = (uintptr_t)py->own_state(), code;
+    uintptr_t state = (uintptr_t)py->current_state();
+    if (own == 0 || !mts_lang_is_owner(w, owner) ||
+        (own != state && !is_sub_state(py, state)))
         return;
     if (TCM_UNLIKELY(!mts_lang_is(&py->it, MTS_LANG_TRUSTED)) &&
         (mts_lang_is(&py->it, MTS_LANG_REFUSED) ||

@@ -29,6 +29,7 @@ struct mts_python_layout {
     uint32_t state_c_frame;     /* in a thread state: an address in the C frame
                                    of the function that runs lines */
     uint32_t state_frame;
+    uint32_t state_thread; /* identity of its thread; NONE: not needed */
     uint32_t frame_code, frame_previous, frame_owner;
     uint32_t frame_instr; /* address of the instruction, or its number */
     uint32_t code_filename, code_name, code_table, code_first_line;

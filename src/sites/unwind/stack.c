@@ -43,10 +43,9 @@ static bool try_pages(uintptr_t low, uintptr_t high) {
     return true;
 }
 
-/* An address in the top page of the calling thread's stack; 0: unknown. The C
-   library puts a thread's control block there, the kernel random bytes for the
-   first thread. */
-static uintptr_t stack_top_hint(void) {
+/* The C library puts a thread's control block there, the kernel random bytes for
+   the first thread. */
+uintptr_t mts_stack_top(void) {
     return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM)
                                     : tcm_thread_pointer();
 }
@@ -59,7 +58,7 @@ static void extend_own_stack(struct mts_thread_stack *s, uintptr_t sp) {
     if (low < s->none_below)
         return;
     if (s->bytes == 0)
-        high = tcm_align_up(stack_top_hint() + 1, page);
+        high = tcm_align_up(mts_stack_top() + 1, page);
     if (high <= low)
         return;
     if (!try_pages(low, high)) {

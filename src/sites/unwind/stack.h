@@ -218,6 +218,9 @@ static inline void mts_stack_forget(struct mts_thread_stack *s) {
     s->low = s->bytes = s->none_below = 0;
 }
 
+/* An address in the top page of the calling thread's stack; 0: unknown. */
+uintptr_t mts_stack_top(void);
+
 /* True if AT lies in this library. */
 bool mts_stack_is_inside(uintptr_t at);
 /* Puts the state of the innermost caller outside of this library into *OUT. FP

@@ -138,7 +138,29 @@ with_names_of() { # VERSION COMMAND...
     "$@"
     unset PLAIN
 }
+# Before 3.12 the C library's variable of a thread has the state of the main
+# interpreter alone.
+cat >within.py <<'E'
+import _xxsubinterpreters
+_xxsubinterpreters.run_string(_xxsubinterpreters.create(), """
+kept = []
+for i in range(200):
+    kept.append(bytes(5000))
+""")
+E
+sub_interpreter() { # VERSION PYTHON
+    "$2" -c 'import _xxsubinterpreters' 2>/dev/null || return 0
+    record_lines lang t "$2" -S within.py
+    "$malloc_trace" report --by=line --columns t >columns
+    if [ "$1" = 3.9 ]; then
+        like "python 3.9: no lines of sub-interpreters, which is said" said \
+            "no lines of this Python's sub-interpreters"
+    else
+        like "python $1: lines of a sub-interpreter" columns ' 20[0-9] <string>:4$'
+    fi
+}
 version=$(version_of "$python")
+sub_interpreter "$version" "$python"
 case $version in
 3.9 | 3.1[0-5])
     with_names_of "$version" whole python "$here/sites/lang_target.py" "$python"
@@ -230,6 +252,7 @@ print(os.path.realpath(sys.executable))' 2>/dev/null) || continue
         fi
         ;;
     esac
+    sub_interpreter "$other_version" "$other"
     with_names_of "$other_version" whole "python $other_version" \
         "$here/sites/lang_target.py" "$other"
     export PYTHONMALLOC=malloc
