@@ -7,8 +7,8 @@
  * its code object alive, and the code object its texts and its table of lines;
  * none of them is ever changed. So what is read here is valid while the thread
  * itself runs and holds the interpreter's lock, which is when the current
- * thread state is one of its own. A frame is put into the list after it was filled in,
- * and taken out before it is cleared.
+ * thread state is one of its own. A frame is put into the list after it was
+ * filled in, and taken out before it is cleared.
  *
  * Certain: the lines read are those that run. Not certain: a signal handler
  * that allocates may come between two stores of the interpreter which a
@@ -208,11 +208,12 @@ static TCM_ALWAYS_INLINE bool is_stub(const struct python *py, uintptr_t code) {
  * of the calling thread in a sub-interpreter. Before 3.12 the C library's
  * variable of a thread keeps only the first state that it had.
  *
- * STATE may be another thread's, and be freed meanwhile: it lies in the program's
- * heap, whose pages stay readable, and nothing that it points to is read before
- * both facts are known. The state was made by this thread, and its C frame lies
- * in the calls that this thread makes now; a thread that another one hands the
- * state to has its C frame on a stack of its own. 3.9 has no C frame.
+ * STATE may be another thread's, and be freed meanwhile: it lies in the
+ * program's heap, whose pages stay readable, and nothing that it points to is
+ * read before both facts are known. The state was made by this thread, and its
+ * C frame lies in the calls that this thread makes now; a thread that another
+ * one hands the state to has its C frame on a stack of its own. 3.9 has no C
+ * frame.
  */
 static TCM_NOINLINE bool is_sub_state(const struct python *py,
                                       uintptr_t state) {

@@ -43,8 +43,8 @@ static bool try_pages(uintptr_t low, uintptr_t high) {
     return true;
 }
 
-/* The C library puts a thread's control block there, the kernel random bytes for
-   the first thread. */
+/* The C library puts a thread's control block there, the kernel random bytes
+   for the first thread. */
 uintptr_t mts_stack_top(void) {
     return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM)
                                     : tcm_thread_pointer();
