@@ -205,6 +205,37 @@ for by in "line 111:a.py:9 5:lib.so+0x2ff" \
         awk '{ n = $1; $1 = $2 = ""; sub("^ *", ""); gsub(" ", "_")
             printf " %d:%s", n, $0 }')" " ${by#* }"
 done
+# made FILE: what has the bytes of a line in FILE that a.py:3 calls.
+made() {
+    "$make" made <<E
+text 1 a.py
+text 2 $1
+text 3 f
+module 1 0x1000 0x9000 /nowhere/libffi.so.8
+file 1 0 1 3 3
+file 2 1 2 1 3
+site 2
+new 1 100
+frame 3 1 1 0x1100
+site 3
+new 2 10
+E
+    report --by=line --columns made | awk '{ print $1 ":" $3 }'
+}
+is "code that a library made is not the user's" \
+    "$(made '<__array_function__ internals>')" "110:a.py:3"
+is "code that the user typed is" "$(made '<stdin>')" "100:<stdin>:1
+10:a.py:3"
+"$make" ffi <<'E'
+module 1 0x1000 0x9000 /nowhere/libffi.so.8
+module 2 0x11000 0x19000 /nowhere/app
+frame 1 0 2 0x11100
+frame 2 1 1 0x1100
+site 2
+new 1 100
+E
+report --by=function --columns ffi >got
+is "libffi is not the user's" "$(awk '{ print $1, $3 }' got)" "100 app+0xff"
 report --by=line lines >got
 like "in the stack of a row, too" got \
     ' 90.1 % lib.so.0x1ff < lib.so.0xff < f.<locals>.g < outer$'

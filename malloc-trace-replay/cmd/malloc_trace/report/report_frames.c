@@ -184,12 +184,19 @@ static const char *const system_modules[] = {
     "libc.so",      "libc-2.",        "libc.musl",      "ld-linux",
     "ld-musl",      "ld-2.",          "libpthread.so",  "libpthread-2.",
     "libtcmalloc",  "libjemalloc.so", "libmimalloc.so", "[vdso]",
+    "libffi.so",
 };
 
 /* File names of interpreters' own code, up to a version or ".so". Their lines
    stand for it where they are recorded. */
 static const char *const interpreter_modules[] = {
     "libpython", "python", "libperl", "perl", "libruby", "ruby",
+};
+
+/* Names, instead of a file's, of what a user typed. Others in brackets are of
+   code that libraries made at run time, or that of python -c, <string>. */
+static const char *const typed_files[] = {
+    "<stdin>", "<console>", "<ipython-", "<python-", "<doctest ", "<timeit-",
 };
 
 /* Parts of paths of source files. The first ones are of Python, Perl and
@@ -452,8 +459,8 @@ static enum report_frame_class line_class(const struct symbol_name *n) {
         return REPORT_FRAME_USER;
     if (has_prefix(file, "<frozen ") || has_prefix(file, "<internal:"))
         return REPORT_FRAME_SYSTEM;
-    /* Code made by libraries at run time, or that of python -c. */
-    if (CONTAINS(file, package_files) || strcmp(file, "<string>") == 0)
+    if (CONTAINS(file, package_files) ||
+        (file[0] == '<' && !BEGINS(file, typed_files)))
         return REPORT_FRAME_PACKAGE;
     return is_interpreter_library(file) || CONTAINS(file, system_files)
                ? REPORT_FRAME_SYSTEM
