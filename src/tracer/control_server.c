@@ -328,16 +328,18 @@ static void *server_main(void *arg) {
     return NULL;
 }
 
-/* Creates the thread. false: errno in *ERROR. */
-static bool create_server(int *error) {
+/* Creates the thread and waits until it serves. Returns 0 or an errno. */
+static int create_server(void) {
     struct mtr_recorder *rec = mtr_recorder_get();
     pthread_t thread;
-    *error = ENOMEM;
+    int error = ENOMEM;
     tcm_store_relaxed(&setup_state, 0u);
     mtr_config.host->enter_private();
-    bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, error);
+    bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, &error);
     mtr_config.host->leave_private();
-    return ok;
+    while (ok && tcm_load_acquire(&setup_state) == 0)
+        tcm_futex_wait(&setup_state, 0, UINT64_MAX);
+    return ok ? setup_error : error;
 }
 
 void mtr_control_server_ensure(void) {
@@ -347,30 +349,24 @@ void mtr_control_server_ensure(void) {
     uint32_t before = tcm_load_relaxed(&server_pid);
     if (before == pid || !tcm_cas_acq_rel(&server_pid, &before, pid))
         return;
-    int error;
     calls_program = mtr_own_calls_program();
-    bool ok = create_server(&error);
-    while (ok && tcm_load_acquire(&setup_state) == 0)
-        tcm_futex_wait(&setup_state, 0, UINT64_MAX);
-    if (ok)
-        error = setup_error;
+    int error = create_server();
     if (error != 0)
         mtr_warn("cannot answer malloc-trace ctl", NULL, error);
 }
 
 /*
  * Nothing else could make an idle child answer later: it may never call malloc,
- * and signals are the program's. The child does not wait for the thread, which
- * costs it one clone; most children are short-lived. A failure, as at a limit
- * on processes, is the program's business no more than the socket is: the child
- * prints nothing.
+ * and signals are the program's. The child waits for the thread, so that the
+ * thread has its own root folder before the child changes its. A failure, as at
+ * a limit on processes, is the program's business no more than the socket is:
+ * the child prints nothing.
  */
 void mtr_control_server_fork_child(void) {
-    int error;
     tcm_store_relaxed(&server_pid, 0u);
     if (!mtr_config.control || calls_program)
         return;
     tcm_store_relaxed(&server_pid, tcm_os_pid());
-    if (!create_server(&error))
+    if (create_server() != 0)
         tcm_store_relaxed(&server_pid, 0u);
 }

@@ -66,8 +66,8 @@ bool mtr_saver_round(struct mtr_recorder *rec);
  * goes on without the socket.
  */
 void mtr_control_server_ensure(void);
-/* Creates it in the child of a fork, from the fork handler, without waiting for
-   it. The child's thread holds no lock. */
+/* Creates it in the child of a fork, from the fork handler. The child's thread
+   holds no lock. */
 void mtr_control_server_fork_child(void);
 
 #endif

@@ -92,6 +92,29 @@ env LD_PRELOAD="$tracing" TCMALLOC_TRACE_CONTROL=1 "$target" brood 500 2>err
 is "500 children that end at once" "$? $(cat err)" "0 "
 
 
+# A child that changes root folder and user at once: FILE is outside of it.
+if [ "$(id -u)" = 0 ]; then
+    mkdir jail
+    env LD_PRELOAD="$tracing" TCMALLOC_TRACE_CONTROL=1 "$python" -S -c '
+import os, sys, time
+pid = os.fork()
+if pid == 0:
+    os.chroot(sys.argv[1])
+    os.chdir("/")
+    os.setgid(65534)
+    os.setuid(65534)
+    time.sleep(60)
+    os._exit(0)
+print(pid, flush=True)
+os.wait()' "$work/jail" >pid 2>err &
+    soon [ -s pid ]
+    answers "a child with another root folder and user" "$(cat pid)"
+    kill -KILL "$(cat pid)"
+    wait $!
+else
+    skip "a child with another root folder" "not root"
+fi
+
 # --- Servers -----------------------------------------------------------------
 
 # children_of PID
