@@ -253,6 +253,85 @@ assert "look_up" not in names and "compute" not in names'
 else
     skip "Python: what grows" "no lines of $python are recorded"
 fi
+# A job that frees its data before it ends, with a leak beside it.
+cat >job.py <<'END'
+import sys, time
+kept = []
+def load(n):
+    return [str(i) for i in range(n)]
+def leak(n):
+    kept.extend([object() for i in range(n)])
+rows = []
+for k in range(20):
+    rows.extend(load(2000))
+    if len(sys.argv) > 1:
+        leak(500)
+del rows[:]
+time.sleep(0.5)
+END
+check "what a job frees before its end does not grow" \
+    leaks --json job.json -- "$python" job.py
+fails_with "what it keeps beside that does" 4 \
+    leaks --json job.json -- "$python" job.py leak
+cp "$err" text
+if grep -q leak job.json; then
+    is "Python: of a job only what it keeps" "$("$python" -c 'import json
+print(sorted({f["function"][:4] for f in
+    json.load(open("job.json"))["functions"]}))')" \
+        "['leak']"
+    like "Python: growth that is freed at the end may be a job's data" text \
+        "^most of it is freed when the program ends"
+else
+    skip "Python: of a job only what it keeps" "no lines of $python are recorded"
+    skip "Python: growth that is freed at the end" "no lines are recorded"
+fi
+cat >floats.py <<'END'
+kept = []
+def compute():
+    return sum([i / 7 for i in range(90)])
+for k in range(3000):
+    compute()
+    kept.append(float("1.5"))
+END
+fails_with "Python: floats" 4 leaks -- "$python" floats.py
+cp "$err" text
+if grep -q 'kept\|compute\|floats.py' text; then
+    like "Python: a block of a free list may be of another line" text \
+        "Python reuses freed ones without malloc"
+else
+    skip "Python: a block of a free list" "no lines of $python are recorded"
+fi
+# Java, by the name of its program.
+echo 'int main(void) {
+    for (int i = 0; i < 200; i++)
+        __builtin_free(__builtin_malloc(i + 1));
+    return 0;
+}' >java.c
+run $CC -O0 -fno-builtin -o java java.c
+check "Java" leaks --json java.json -- ./java
+is "Java: growth is the default" "$(field java.json mode)" growing
+# Rust's library keeps the debug information that it read for a backtrace.
+rustc=$(command -v rustc || command -v "${HOME:-}/.cargo/bin/rustc")
+cat >trace.rs <<'END'
+fn main() {
+    let text = std::backtrace::Backtrace::force_capture().to_string();
+    let caught = std::panic::catch_unwind(|| {
+        let v: Vec<i32> = vec![];
+        v[std::env::args().count() + 3]
+    });
+    let lost = vec![caught.is_err() as u8; 1000 + text.is_empty() as usize];
+    std::mem::forget(std::hint::black_box(lost));
+}
+END
+if [ -n "$rustc" ] && "$rustc" -g -O -o trace trace.rs 2>err; then
+    RUST_BACKTRACE=1 fails_with "Rust: a leak beside a backtrace" 4 \
+        leaks --json rust.json -- ./trace
+    is "Rust: what was read for the backtrace is no leak" \
+        "$(found rust.json)" "1000 1 trace::main"
+else
+    skip "Rust: a leak beside a backtrace" "no rustc"
+    skip "Rust: what was read for the backtrace is no leak" "no rustc"
+fi
 # The code of a module runs once, so that what it keeps does not grow.
 mkdir site-packages
 echo 'data = [bytearray(n % 300 + 600) for n in range(9000)]' >site-packages/pack.py

@@ -378,8 +378,12 @@ static bool write_json(const struct leaks *l, const struct run *r, bool found) {
     tool_json_string(&j, "mode", l->growing ? "growing" : "at_end");
     if (l->interpreter != NULL)
         tool_json_string(&j, "interpreter", l->interpreter);
-    if (l->growing)
+    if (l->growing) {
         tool_json_string(&j, "period", period(l));
+        tool_json_u64(&j, "ended_bytes", l->ended_bytes);
+    }
+    if (l->reused != NULL)
+        tool_json_string(&j, "reused", l->reused);
     if (r->command.argv != NULL)
         tool_json_u64(&j, "command_status", (uint64_t)r->command.status);
     tool_json_bool(&j, "found", found);
@@ -430,10 +434,9 @@ static bool parse_options(struct run *r, struct tool_opts *o, int argc,
                           char **argv) {
     const struct tool_opt opts[] = {
         {.name = "growing",
-         .help =
-             "functions whose blocks become more, between marks or in the "
-             "second half of allocations; default for Python, Perl, Ruby and "
-             "node",
+         .help = "functions whose blocks become more, between marks or in the "
+                 "second half of allocations; default for Python, Perl, Ruby, "
+                 "node and Java",
          .flag = &r->growing},
         {.name = "at-end",
          .help = "blocks that are live at the end; default for other programs",
@@ -554,6 +557,16 @@ static void print_doubts(const struct leaks *l, const struct run *r) {
         fputs("the recording lacks the program's beginning or end: what it "
               "still uses is\namong these; --growing tells what becomes more\n",
               r->out);
+    if (l->growing && l->ended_bytes > l->bytes / 2)
+        fputs("most of it is freed when the program ends: what a job keeps "
+              "until then looks\nthe same; set marks, or record a longer run\n",
+              r->out);
+    if (l->reused != NULL)
+        fprintf(r->out,
+                "floats, lists, tuples and dicts count for the line that made "
+                "their block first, as\n%.200s: Python reuses freed ones "
+                "without malloc\n",
+                tool_text_shown(l->reused));
     if (l->t.drops)
         fputs("events were dropped: a block whose free is among them looks "
               "like a leak\n",

@@ -90,6 +90,11 @@ static const char *const kept[] = {
     "3std6thread",
     "^std::io::stdio::",
     "3std2io5stdio",
+    /* debug information that was read for a backtrace; also of the crate */
+    "backtrace_rs::symbolize::",
+    "12backtrace_rs9symbolize",
+    "backtrace::symbolize::gimli::",
+    "9backtrace9symbolize5gimli",
     /* GLib */
     "^g_type_",
     "^g_quark_",
@@ -130,8 +135,8 @@ static bool add_kept(struct report_suppressions *s) {
 
 /* The interpreter that T is of, by the name of its program; or NULL. */
 static const char *interpreter_of(const struct report_tallies *t) {
-    static const char *const interpreters[] = {"python", "perl", "ruby",
-                                               "node"};
+    static const char *const interpreters[] = {"python", "perl", "ruby", "node",
+                                               "java"};
     if (!t->have_header)
         return NULL;
     const char *name = tool_file_base(t->header.executable);
@@ -179,6 +184,9 @@ static bool is_left_out(struct leaks *l, const struct leaks_options *o,
            (!o->all && report_labels_kept(labels, &l->kept, site, &by));
 }
 
+/* Growth of which less than this part is live at the end was freed there. */
+#define ENDED_PARTS 16u
+
 /* Replaces live blocks of each tally by what they grew by, if the function that
    it is of grows; tallies that no row has are a group of their own. False: out
    of memory. */
@@ -206,6 +214,8 @@ static bool set_growth(struct leaks *l, const struct leaks_options *o) {
     for (size_t i = 0; i < t->count && good; i++) {
         struct leaks_group more =
             leaks_growth_of_tally(&l->growth, i, &group[of_tally[i]]);
+        if (more.blocks != 0 && t->tally[i].live < more.blocks / ENDED_PARTS)
+            l->ended_bytes += more.bytes;
         t->tally[i].live = more.blocks;
         t->tally[i].live_bytes = more.bytes;
     }
@@ -317,6 +327,50 @@ static bool make_rows(struct leaks *l, const struct leaks_options *o) {
     return good;
 }
 
+/* --- Free lists ------------------------------------------------------------ */
+
+/* True if the blocks of SITE are objects of which Python keeps freed ones, so
+   that they get other objects without a call of malloc. */
+static bool is_of_free_list(struct leaks *l, uint32_t site) {
+    static const char *const makers[] = {
+        "PyFloat_FromDouble", "PyList_New", "PyTuple_New",
+        "PyTuple_Pack",       "PyDict_New", "_PyTuple_FromArraySteal"};
+    size_t at;
+    for (unsigned depth = 0;
+         depth < TOOL_SITE_DEPTH &&
+         (at = tool_sites_place(&l->t.sites, site)) != SIZE_MAX;
+         depth++, site = l->t.sites.frame[at].parent) {
+        unsigned count;
+        uint32_t number = symbol_names_find(l->names, site, &count);
+        for (; count != 0; count--, number++) {
+            const struct symbol_name *n = symbol_names_get(l->names, number);
+            if (n->language != 0)
+                return false;
+            for (size_t i = 0;
+                 n->function != NULL && i < TCM_ARRAY_SIZE(makers); i++)
+                if (strcmp(n->function, makers[i]) == 0)
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Finds the largest row with such blocks. */
+static void find_reused(struct leaks *l) {
+    size_t best = l->count;
+    for (size_t i = 0; i < l->t.count; i++) {
+        uint32_t text = l->rows.of_tally[i];
+        if (text == 0 || l->t.tally[i].live == 0 ||
+            !is_of_free_list(l, (uint32_t)l->t.tally[i].key))
+            continue;
+        for (size_t k = 0; k < best; k++)
+            if (l->rows.row[l->row[k].row].text == text - 1)
+                best = k;
+    }
+    if (best < l->count)
+        l->reused = l->row[best].function;
+}
+
 /* --- The whole ------------------------------------------------------------ */
 
 static void add_up(struct leaks *l) {
@@ -354,6 +408,8 @@ bool leaks_find(struct leaks *l, const struct leaks_options *o) {
         (l->growing && !set_growth(l, o)) || !make_rows(l, o))
         return fail(l, "out of memory");
     add_up(l);
+    if (l->growing && l->t.sites.has_lines)
+        find_reused(l);
     return true;
 }
 

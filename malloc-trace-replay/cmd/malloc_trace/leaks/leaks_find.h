@@ -59,8 +59,11 @@ struct leaks {
     uint64_t bytes, blocks;                       /* sums of the rows */
     uint64_t suppressed_bytes, suppressed_blocks; /* live, or grown */
     uint64_t kept_bytes, kept_blocks; /* of these: kept by libraries */
-    struct report_suppressions kept;  /* patterns of these libraries */
-    int status;                       /* enum tool_status */
+    uint64_t ended_bytes; /* of growth: freed until the end of the trace */
+    const char *reused;   /* function with blocks that Python reuses without
+                               malloc; or NULL */
+    struct report_suppressions kept; /* patterns of these libraries */
+    int status;                      /* enum tool_status */
 };
 
 /* Returns false after a message; L->status is TOOL_FAILED then, or TOOL_DAMAGED

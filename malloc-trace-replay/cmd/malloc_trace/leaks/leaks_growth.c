@@ -34,6 +34,13 @@ enum { QUARTERS = 4 };
 #define TIME_LEAST   100000000u
 #define TIME_SAMPLES 8u
 
+/* A group has been freed before the end if no more than a share of its growth
+   is left for the last pauses of this length together, and these are a part of
+   the time since then. Frees at the end of a program have few pauses. */
+#define FREED_SHARE    (1 / 16.0)
+#define FREED_PAUSE_NS 100000000u
+#define FREED_PART     2u
+
 /* --- Sampling ------------------------------------------------------------- */
 
 static void drop_every_other(struct leaks_series *s) {
@@ -91,6 +98,39 @@ static void sample(void *ctx, struct report_tallies *t) {
     t->options.next_sample = t->all.calls + 1;
 }
 
+/* Forgets the first half of the columns. */
+static void drop_older(struct leaks_growth *g) {
+    struct leaks_series *s = &g->pauses;
+    unsigned half = s->most / 2;
+    memmove(s->at, s->at + half, half * sizeof(*s->at));
+    memmove(g->pause, g->pause + half, half * sizeof(*g->pause));
+    for (size_t i = 0; i < s->tallies; i++)
+        if (s->cell[i] != NULL) {
+            memcpy(s->cell[i], s->cell[i] + half, half * sizeof(**s->cell));
+            memset(s->cell[i] + half, 0, half * sizeof(**s->cell));
+        }
+    s->columns = half;
+}
+
+/* Takes a pause that ends at NS. A column for each would take too long for many
+   tallies, so that there are operations for it; a state that hardly changed goes
+   on. */
+static void take_pause(void *ctx, struct report_tallies *t, uint64_t ns) {
+    struct leaks_growth *g = ctx;
+    struct leaks_series *s = &g->pauses;
+    if (ns <= t->time_ns + PAUSE_NS || t->time_ns == 0)
+        return;
+    if (s->columns == 0 ||
+        t->operations - g->pause_operations > t->count / LEAKS_PAUSES) {
+        if (s->columns == s->most)
+            drop_older(g);
+        g->pause[s->columns] = (struct leaks_pause){t->time_ns, t->all.calls};
+        g->pause_operations = t->operations;
+        g->failed |= !add_column(s, t, g->pauses_ns);
+    }
+    g->pauses_ns += ns - t->time_ns;
+}
+
 static void take_mark(void *ctx, struct report_tallies *t) {
     struct leaks_growth *g = ctx;
     if (++g->marks.skipped < g->marks.step)
@@ -104,6 +144,8 @@ void leaks_growth_begin(struct leaks_growth *g, struct report_tallies *t) {
     g->times.step = TIME_STEP_NS;
     g->samples.most = g->marks.most = LEAKS_COLUMNS;
     g->times.most = TIME_COLUMNS;
+    g->pauses.most = LEAKS_PAUSES;
+    t->options.sample_time = take_pause;
     t->options.sample = sample;
     t->options.sample_mark = take_mark;
     t->options.sample_ctx = g;
@@ -120,6 +162,7 @@ void leaks_growth_fini(struct leaks_growth *g) {
     free_series(&g->samples);
     free_series(&g->times);
     free_series(&g->marks);
+    free_series(&g->pauses);
     *g = (struct leaks_growth){0};
 }
 
@@ -263,21 +306,54 @@ static struct sums *sum_up(const struct leaks_series *s,
     return sum;
 }
 
-/* Judges a group that has SUM in N columns, and TIMED in those of TIMES; NULL:
-   columns are marks. */
-static struct leaks_group judge(const struct sums *sum, unsigned n,
-                                const struct leaks_series *times,
-                                const struct sums *timed) {
+/* True if LIVE, figures of a group in the pauses of G, is no more than LEFT in
+   the last of them up to END_NS that are behind CALLS allocations, and these
+   are long enough. */
+static bool is_freed(const struct leaks_growth *g, const double *live,
+                     double left, uint64_t calls, uint64_t end_ns) {
+    for (unsigned c = g->pauses.columns; c-- > 0;) {
+        uint64_t pause_ns = g->pauses_ns - g->pauses.at[c];
+        if (live[c] > left || g->pause[c].calls < calls)
+            return false;
+        if (pause_ns >= FREED_PAUSE_NS &&
+            pause_ns >= (end_ns - g->pause[c].from_ns) / FREED_PART)
+            return true;
+    }
+    return false;
+}
+
+/* Figures of the groups: in the columns that are judged, in those of times, and
+   in pauses. */
+struct figures {
+    struct sums *sum, *timed, *paused;
+    const struct leaks_series *series; /* of the former */
+    unsigned columns;
+    bool marks;
+    uint64_t end_ns;
+};
+
+/* Judges group I. */
+static struct leaks_group judge(const struct leaks_growth *g,
+                                const struct figures *f, size_t i) {
+    const struct sums *sum = &f->sum[i], *timed = &f->timed[i];
     struct leaks_group more =
-        judge_group(sum->blocks, sum->bytes, n, times == NULL);
+        judge_group(sum->blocks, sum->bytes, f->columns, f->marks);
     if (more.blocks != 0 &&
-        (times == NULL ||
-         grows_in_time(times, timed->blocks, TIME_BLOCKS, (double)more.blocks)))
+        (f->marks ||
+         (grows_in_time(&g->times, timed->blocks, TIME_BLOCKS,
+                        (double)more.blocks) &&
+          !is_freed(g, f->paused[i].blocks,
+                    sum->blocks[more.from] + FREED_SHARE * (double)more.blocks,
+                    f->series->at[more.to], f->end_ns))))
         return more;
-    more = judge_bytes(sum->blocks, sum->bytes, n);
+    more = judge_bytes(sum->blocks, sum->bytes, f->columns);
     if (more.blocks != 0 &&
-        (times == NULL ||
-         grows_in_time(times, timed->bytes, TIME_BYTES, (double)more.bytes)))
+        (f->marks ||
+         (grows_in_time(&g->times, timed->bytes, TIME_BYTES,
+                        (double)more.bytes) &&
+          !is_freed(g, f->paused[i].bytes,
+                    sum->bytes[more.from] + FREED_SHARE * (double)more.bytes,
+                    f->series->at[more.to], f->end_ns))))
         return more;
     return (struct leaks_group){0};
 }
@@ -286,16 +362,21 @@ bool leaks_growth_find(const struct leaks_growth *g,
                        const struct report_tallies *t, const uint32_t *of_tally,
                        struct leaks_group *group, size_t count) {
     const struct leaks_series *s = series_of(g);
-    const struct leaks_series *times = s == &g->marks ? NULL : &g->times;
     unsigned n = last_columns(g, s, t->all.calls);
-    struct sums *sum = sum_up(s, t, of_tally, count, n);
-    struct sums *timed =
-        sum_up(&g->times, t, of_tally, count, g->times.columns);
-    bool good = sum != NULL && timed != NULL;
+    struct figures f = {
+        .sum = sum_up(s, t, of_tally, count, n),
+        .timed = sum_up(&g->times, t, of_tally, count, g->times.columns),
+        .paused = sum_up(&g->pauses, t, of_tally, count, g->pauses.columns),
+        .series = s,
+        .columns = n,
+        .marks = s == &g->marks,
+        .end_ns = t->time_ns};
+    bool good = f.sum != NULL && f.timed != NULL && f.paused != NULL;
     for (size_t i = 0; good && i < count; i++)
-        group[i] = judge(&sum[i], n, times, &timed[i]);
-    free(sum);
-    free(timed);
+        group[i] = judge(g, &f, i);
+    free(f.sum);
+    free(f.timed);
+    free(f.paused);
     return good;
 }
 

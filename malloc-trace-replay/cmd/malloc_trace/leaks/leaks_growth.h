@@ -31,6 +31,10 @@
  * that frees all at its end, so that the highest of the lowest figures of parts
  * before and behind that moment are compared.
  *
+ * Nor does a group grow that the program frees some time before its end: what
+ * was live in its last pauses is kept, too. While a program frees everything at
+ * its end it hardly pauses.
+ *
  * Invariants: 1.5 KiB for each tally that has live blocks at a sample, and
  * 1 KiB more if the trace has marks.
  * Threads: none shared.
@@ -41,6 +45,7 @@
 #include "cmd/malloc_trace/report/report_tally.h"
 
 #define LEAKS_COLUMNS 128u /* of a series, at most */
+#define LEAKS_PAUSES  32u
 
 struct leaks_cell {
     uint32_t blocks;
@@ -59,6 +64,13 @@ struct leaks_series {
 /* All zero before leaks_growth_begin. */
 struct leaks_growth {
     struct leaks_series samples, times, marks;
+    /* Pauses, the last ones: state in each; AT is the sum of all before it. */
+    struct leaks_series pauses;
+    struct leaks_pause {
+        uint64_t from_ns, calls; /* its beginning; allocations before it */
+    } pause[LEAKS_PAUSES];
+    uint64_t pauses_ns;
+    uint64_t pause_operations; /* before the last column */
     uint64_t busy_ns; /* until the last allocation, with short pauses */
     uint64_t seen_ns; /* its time */
     bool failed;      /* out of memory */

@@ -249,6 +249,28 @@ struct test {
 /* Entries of a memo. TESTING: of a frame. */
 enum { TESTING = 1, TESTED = 2 /* plus the result */ };
 
+/* True for a crate by which Rust's library and the crate backtrace read debug
+   information. A program may use it, too. */
+static bool is_symbolizer(const char *name) {
+    static const char *const crates[] = {"addr2line", "gimli", "object",
+                                         "miniz_oxide", "rustc_demangle"};
+    char mangled[24];
+    bool is_mangled =
+        strncmp(name, "_R", 2) == 0 || strncmp(name, "_ZN", 3) == 0;
+    if (!is_mangled && strchr(name, '(') != NULL && name[0] != '<')
+        return false; /* C++ */
+    const char *path = name + strspn(name, "<&");
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(crates); i++) {
+        size_t n = strlen(crates[i]);
+        snprintf(mangled, sizeof(mangled), "%zu%s", n, crates[i]);
+        if (is_mangled ? strstr(name, mangled) != NULL
+                       : strncmp(path, crates[i], n) == 0 &&
+                             strncmp(path + n, "::", 2) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Not 0 for a frame of the program's own files, not of an installed library or
    interpreter. */
 static uint32_t name_is_program(struct report_labels *l, const void *pattern,
@@ -258,7 +280,8 @@ static uint32_t name_is_program(struct report_labels *l, const void *pattern,
     const struct symbol_name *n = symbol_names_get(l->names, number);
     enum report_frame_class class = report_frame_class(n, l->sites->has_lines);
     (void)pattern;
-    if (class == REPORT_FRAME_SYSTEM)
+    if (class == REPORT_FRAME_SYSTEM ||
+        (n->function != NULL && is_symbolizer(n->function)))
         return 0;
     /* code of a module itself, <module>, runs once, when it is imported; a
        comprehension belongs to what it is in */

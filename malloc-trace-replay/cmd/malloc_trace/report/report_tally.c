@@ -409,6 +409,7 @@ static void make(struct report_tallies *t, struct report_block *b,
 
 static void take_operation(struct report_tallies *t, const struct mtf_op *op) {
     uint64_t event = next_event(t);
+    t->operations++;
     struct report_block *b = block_of(t, op->slot);
     if (b == NULL || t->status == TOOL_FAILED)
         return;
@@ -444,6 +445,12 @@ static void keep_moment(struct report_tallies *t) {
     keep(&t->all);
 }
 
+static void set_time(struct report_tallies *t, uint64_t ns) {
+    if (t->options.sample_time != NULL)
+        t->options.sample_time(t->options.sample_ctx, t, ns);
+    t->time_ns = ns;
+}
+
 /* Takes the chosen time, if it is not after NS. */
 static void see_time(struct report_tallies *t, uint64_t ns) {
     if (t->options.moment == REPORT_AT_TIME && !t->moment_found &&
@@ -466,7 +473,7 @@ static void take_record(struct report_tallies *t,
     case MTF_OP_TIME:
         if (t->options.history != NULL && op->size > t->start_ns)
             history_until(t->options.history, t, op->size - t->start_ns);
-        t->time_ns = op->size;
+        set_time(t, op->size);
         see_time(t, t->time_ns);
         break;
     case MTF_OP_SITE:
@@ -523,7 +530,7 @@ static void take_some(struct report_tallies *t,
 
 static void begin_block(struct report_tallies *t, const struct tool_ops *ops,
                         const struct mtf_proc_block *b) {
-    t->time_ns = b->head.time_ns;
+    set_time(t, b->head.time_ns);
     if (!t->begun && !t->have_header)
         t->start_ns = t->time_ns; /* imported: without raw header */
     t->begun = true;

@@ -96,6 +96,9 @@ struct report_tally_options {
        which it raises, and after each mark; NULL: not wanted. */
     void (*sample)(void *sample_ctx, struct report_tallies *t);
     void (*sample_mark)(void *sample_ctx, struct report_tallies *t);
+    /* Called before the time becomes NS. */
+    void (*sample_time)(void *sample_ctx, struct report_tallies *t,
+                        uint64_t ns);
     void *sample_ctx;
     uint64_t next_sample;
     struct report_history *history; /* NULL: not wanted */
@@ -135,6 +138,7 @@ struct report_tallies {
     size_t first;                 /* tally of the current trace */
     struct report_tally all;      /* sum of the current trace */
     struct untouched untouched;   /* by the samples of the process */
+    uint64_t operations;          /* read so far */
     uint64_t time_ns, live_bytes, all_bytes, peaks, highest;
     bool ending;
     uint32_t current, site;
