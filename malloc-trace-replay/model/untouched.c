@@ -93,3 +93,14 @@ const char *untouched_text(const struct untouched *u,
                  of_peak ? "memory" : "memory over time", a.s, b.s, c.s, d.s);
     return text;
 }
+
+const char *untouched_inherited(uint64_t frees, char text[UNTOUCHED_TEXT]) {
+    struct tool_text t;
+    if (frees == 0)
+        return NULL;
+    snprintf(text, UNTOUCHED_TEXT,
+             "memory lacks what was allocated before the recording, as by the "
+             "parent of a forked process: %s such block%s freed",
+             tool_text_count(&t, frees), frees == 1 ? " was" : "s were");
+    return text;
+}

@@ -54,5 +54,9 @@ enum untouched_reader {
 const char *untouched_text(const struct untouched *u,
                            enum untouched_reader reader,
                            char text[UNTOUCHED_TEXT]);
+/* Writes into TEXT that FREES of blocks from before the recording were seen:
+   what the process had inherited, or had at the start, is in no replay. Returns
+   TEXT; NULL: there were none. */
+const char *untouched_inherited(uint64_t frees, char text[UNTOUCHED_TEXT]);
 
 #endif

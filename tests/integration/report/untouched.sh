@@ -81,4 +81,43 @@ like "info --timeline: says it" out "$shown"
 is "info --timeline: room for all blocks" "$(grep -c touched out)" 0
 "$malloc_trace" report -q --to=html -o r.html barely.p
 like "report: at its plot of memory over time" r.html "$shown"
+
+# A forked child frees what it inherited, which is in no replay of its trace.
+cat >forked.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *before[500], *after[500];
+int main(void) {
+    for (int i = 0; i < 500; i++)
+        memset(before[i] = malloc(4000), 1, 4000);
+    if (fork() != 0)
+        return wait(NULL) < 0;
+    for (int i = 0; i < 500; i++)
+        memset(after[i] = malloc(4000), 1, 4000);
+    for (int i = 0; i < 500; i++)
+        free(before[i]);
+    return 0;
+}
+END
+lacks="memory lacks what was allocated before the recording, .*: 500 such blocks"
+# shellcheck disable=SC2086
+if $CC -O1 -fno-builtin -o forked forked.c 2>err &&
+    "$malloc_trace" record -q -o 'f.%p' -- ./forked 2>err; then
+    for one in f.*[0-9]; do
+        "$replay" -q --json=j "$one"
+        [ "$(json j untraced_frees)" = 0 ] && parent=$one || child=$one
+    done
+    "$replay" "$child" >out
+    like "replay: a forked child lacks what it inherited" out "^$lacks were freed"
+    "$replay" "$parent" >out
+    is "replay: its parent lacks nothing" "$(grep -c "^$lacks" out)" 0
+    "$malloc_trace" compare -n 3 -a glibc -a tcmalloc-mt "$child" >out 2>err
+    like "compare: a forked child lacks what it inherited" out "^f\..*: $lacks"
+else
+    skip "replay: a forked child lacks what it inherited" "not recorded here"
+    skip "replay: its parent lacks nothing" "not recorded here"
+    skip "compare: a forked child lacks what it inherited" "not recorded here"
+fi
 tap_end

@@ -92,6 +92,7 @@ struct compare_trace {
                                this project's library; NAN: unknown */
     /* how the samples of the recorded process contradict replays; "": not */
     char untouched[UNTOUCHED_TEXT];
+    uint64_t untraced_frees; /* of blocks from before the recording */
     double own_ns; /* the replayer's own share of the time an operation takes */
 };
 

@@ -422,10 +422,15 @@ static void print_excluded(const struct comparison *c, FILE *out) {
 }
 
 void compare_print_untouched(const struct comparison *c, FILE *out) {
-    for (size_t t = 0; t < c->traces; t++)
-        if (c->trace[t].untouched[0] != '\0')
-            fprintf(out, "%s: %s\n", tool_text_shown(c->trace[t].name),
-                    tool_text_shown(c->trace[t].untouched));
+    char text[UNTOUCHED_TEXT];
+    for (size_t t = 0; t < c->traces; t++) {
+        const struct compare_trace *trace = &c->trace[t];
+        if (trace->untouched[0] != '\0')
+            fprintf(out, "%s: %s\n", tool_text_shown(trace->name),
+                    tool_text_shown(trace->untouched));
+        if (untouched_inherited(trace->untraced_frees, text) != NULL)
+            fprintf(out, "%s: %s\n", tool_text_shown(trace->name), text);
+    }
 }
 
 void compare_print_head(const struct comparison *c, FILE *out) {
@@ -685,6 +690,7 @@ static void put_traces(const struct comparison *c, struct tool_json *j) {
                   c->trace[t].recorded_ns);
         if (c->trace[t].untouched[0] != '\0')
             tool_json_string(j, "untouched", c->trace[t].untouched);
+        tool_json_u64(j, "untraced_frees", c->trace[t].untraced_frees);
         double percent = compare_verdict_malloc_percent(c, t);
         put_ratio(j, "malloc_percent", !isnan(percent), percent);
         tool_json_end_object(j);

@@ -24,7 +24,7 @@ bool compare_print_words(const struct comparison *c, FILE *out);
    their settings as words for a shell. */
 bool compare_print_frontier(const struct comparison *c, FILE *out);
 /* Prints a line for each trace whose replays write more memory than the
-   recorded process had. */
+   recorded process had, or lack what it had before the recording. */
 void compare_print_untouched(const struct comparison *c, FILE *out);
 /* Prints what was compared, and the lines above. */
 void compare_print_head(const struct comparison *c, FILE *out);

@@ -360,6 +360,7 @@ void compare_run_take_untouched(struct compare_trace *t,
                                 const struct tool_json_value *replay) {
     copy_text(t->untouched, sizeof(t->untouched),
               compare_json_text(replay, "untouched"));
+    t->untraced_frees = compare_json_whole(replay, "untraced_frees");
 }
 
 static void take_trace(struct compare_trace *t,

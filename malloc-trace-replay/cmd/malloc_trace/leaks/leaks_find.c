@@ -327,7 +327,7 @@ static bool make_rows(struct leaks *l, const struct leaks_options *o) {
     return good;
 }
 
-/* --- Free lists ------------------------------------------------------------ */
+/* --- Free lists ----------------------------------------------------------- */
 
 /* True if the blocks of SITE are objects of which Python keeps freed ones, so
    that they get other objects without a call of malloc. */

@@ -113,8 +113,7 @@ static void drop_older(struct leaks_growth *g) {
 }
 
 /* Takes a pause that ends at NS. A column for each would take too long for many
-   tallies, so that there are operations for it; a state that hardly changed goes
-   on. */
+   tallies: only many operations since the last one make it worth the time. */
 static void take_pause(void *ctx, struct report_tallies *t, uint64_t ns) {
     struct leaks_growth *g = ctx;
     struct leaks_series *s = &g->pauses;

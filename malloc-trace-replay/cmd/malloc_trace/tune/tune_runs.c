@@ -328,6 +328,7 @@ static bool take_round(struct tune_runs *r, const struct comparison *c) {
     }
     for (size_t t = 0; t < c->traces; t++) {
         r->base.trace[t].ops = c->trace[t].ops;
+        r->base.trace[t].untraced_frees = c->trace[t].untraced_frees;
         memcpy(r->base.trace[t].untouched, c->trace[t].untouched,
                UNTOUCHED_TEXT);
         r->base.trace[t].recorded_ns = c->trace[t].recorded_ns;

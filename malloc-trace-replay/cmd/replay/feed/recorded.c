@@ -57,6 +57,8 @@ void replay_recorded_closing(struct replay_recorded *c,
         mtf_proc_account(
             b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_FAILED_ALLOCATIONS, &v))
         c->ops = all - v;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_UNTRACED_FREES, &v))
+        c->untraced_frees = v;
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, &v))
         c->peak_bytes = v;
     /* The counters of the footer are newer than the last sample. */
@@ -78,6 +80,7 @@ void replay_recorded_end(struct replay_recorded *c,
         /* Several traces have no common peak. */
         result->recorded_peak_bytes = result->traces++ == 0 ? c->peak_bytes : 0;
     }
+    result->untraced_frees += c->untraced_frees;
     result->recorded_cpu_ns += c->cpu_ns;
     result->without_cpu += c->seen && c->cpu_ns == 0;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)

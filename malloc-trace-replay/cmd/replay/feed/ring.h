@@ -143,6 +143,7 @@ struct replay_result {
     uint64_t recorded[REPLAY_COUNTERS];
     uint32_t recorded_known;    /* bit per number */
     struct untouched untouched; /* of the first trace */
+    uint64_t untraced_frees;    /* of blocks from before the recordings */
     bool interrupted;           /* a signal ended the reading */
     bool is_part; /* a trace has a part of its run, and so no counters */
     /* Chosen before the first batch, if the ring is undecided. */

@@ -35,10 +35,11 @@
 
 struct replay_recorded {
     uint64_t first_ns, last_ns;
-    uint64_t cpu_ns;                 /* 0: unknown */
-    bool seen;                       /* a part of a trace was seen */
-    uint64_t ops, peak_bytes;        /* from the closing block */
-    uint64_t rss_bytes;              /* at the last sample */
+    uint64_t cpu_ns;          /* 0: unknown */
+    bool seen;                /* a part of a trace was seen */
+    uint64_t ops, peak_bytes; /* from the closing block */
+    uint64_t rss_bytes;       /* at the last sample */
+    uint64_t untraced_frees;
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
     bool is_part; /* the figures cover more than the trace has */

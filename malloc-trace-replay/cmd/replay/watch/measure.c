@@ -381,6 +381,8 @@ static void resident_print(const struct replay_watch *w, const void *state,
     char text[UNTOUCHED_TEXT];
     if (untouched_text(&f->untouched, UNTOUCHED_REPLAYED, text) != NULL)
         fprintf(out, "%s\n", text);
+    if (untouched_inherited(f->untraced_frees, text) != NULL)
+        fprintf(out, "%s\n", text);
 }
 
 static void resident_json(const struct replay_watch *w, const void *state,
@@ -421,6 +423,7 @@ static void resident_json(const struct replay_watch *w, const void *state,
     char text[UNTOUCHED_TEXT];
     if (untouched_text(&f->untouched, UNTOUCHED_REPLAYED, text) != NULL)
         tool_json_string(j, "untouched", text);
+    tool_json_u64(j, "untraced_frees", f->untraced_frees);
 }
 
 const struct replay_observer replay_resident_observer = {
