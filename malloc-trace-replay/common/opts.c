@@ -363,6 +363,16 @@ static const struct tool_opt *find_letter(const struct tool_opt *t,
     return NULL;
 }
 
+/* Takes the next word as the value of T. A value that was forgotten before the
+   "--" of a command is none. */
+static bool take_next(struct parser *p, const struct tool_opt *t,
+                      const char *option) {
+    if (p->next >= p->argc || strcmp(p->argv[p->next], "--") == 0)
+        return stop(p, tool_usage_error("option %s needs a value", option));
+    return take(p, t, p->argv[p->next++]);
+}
+
+/* NAME: that of a word, without its "--". */
 static bool take_long(struct parser *p, const char *name) {
     const char *equals = strchr(name, '=');
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
@@ -381,9 +391,7 @@ static bool take_long(struct parser *p, const char *name) {
         return take(p, t, equals + 1);
     if (t->value_optional)
         return take(p, t, NULL);
-    if (p->next >= p->argc)
-        return stop(p, tool_usage_error("option --%s needs a value", t->name));
-    return take(p, t, p->argv[p->next++]);
+    return take_next(p, t, name - 2);
 }
 
 /* Parses one word of letters, the last of which may be followed by its
@@ -406,9 +414,7 @@ static bool take_letters(struct parser *p, const char *letters) {
         }
         if (*letters != '\0')
             return take(p, t, letters);
-        if (p->next < p->argc)
-            return take(p, t, p->argv[p->next++]);
-        return stop(p, tool_usage_error("option -%c needs a value", letter));
+        return take_next(p, t, (const char[]){'-', letter, '\0'});
     }
     return true;
 }

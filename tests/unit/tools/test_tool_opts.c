@@ -254,6 +254,12 @@ static void test_messages(void) {
         tap_is_str(output_of(word_copy, NULL, 2), want, "%s", wrong[i].word);
         tap_ok(o.status == TOOL_USAGE, "its status");
     }
+    tap_is_str(output_of(W("--text"), W("--"), 2),
+               "prog: option --text needs a value (try 'prog --help')\n",
+               "dashes are no value of a long option");
+    tap_is_str(output_of(W("-o"), W("--"), 2),
+               "prog: option -o needs a value (try 'prog --help')\n",
+               "nor of a letter");
     tap_is_str(output_of(W("--refuse=x"), NULL, 2), "prog: refused x\n",
                "a refused value whose message was printed");
     char *many[] = {W("prog"), W("--name=a"), W("--name=b"), W("--name=c"),

@@ -128,8 +128,7 @@ static void print_price(const struct comparison *c,
     }
 }
 
-/* Prints whose time differs by system time, from the baseline's or from round
-   to round. */
+/* Prints whose time differs from the baseline's by system time. */
 static bool print_system_time(const struct comparison *c,
                               const struct compare_sheet *s, FILE *out) {
     const char *base =
@@ -147,12 +146,6 @@ static bool print_system_time(const struct comparison *c,
                     "%.1f.\n",
                     name, base, why.own.system, why.own.time, why.base.system,
                     why.base.time);
-        if (why.of_spread)
-            fprintf(out,
-                    "%s's rounds differ by system time: %.1f of %.1f ns an "
-                    "operation in one, %.1f of %.1f in another.\n",
-                    name, why.own.least_system, why.own.least,
-                    why.own.most_system, why.own.most);
     }
     return true;
 }
@@ -497,6 +490,27 @@ bool compare_note_own_clock(const struct comparison *c, size_t i,
     return true;
 }
 
+/* Prints whose rounds differ by system time. */
+static void print_spread(const struct comparison *c,
+                         const struct compare_sheet *s, FILE *out) {
+    const char *between = "Rounds differ by system time, of the time of an "
+                          "operation in two of them: ";
+    const char *end = "";
+    for (size_t k = 0; k < s->ranked; k++) {
+        struct compare_system_cause why;
+        size_t i = s->order[k];
+        if (!compare_verdict_system_cause(c, i, &why) || !why.of_spread)
+            continue;
+        fprintf(out, "%s%s %.1f of %.1f ns and %.1f of %.1f ns", between,
+                compare_contestant_shown(&c->contestants.list[i]),
+                why.own.least_system, why.own.least, why.own.most_system,
+                why.own.most);
+        between = ", ";
+        end = ".\n";
+    }
+    fputs(end, out);
+}
+
 static void print_notes(const struct comparison *c, FILE *out) {
     for (unsigned i = 0; i < c->disturbances.count; i++)
         fprintf(out, "disturbed: %s\n",
@@ -546,6 +560,7 @@ bool compare_print(const struct comparison *c, FILE *out) {
     }
     print_excluded(c, out);
     print_machine(c, out);
+    print_spread(c, &s, out);
     print_notes(c, out);
     compare_sheet_free(&s);
     return good;
