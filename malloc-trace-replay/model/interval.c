@@ -131,3 +131,49 @@ struct interval interval_of(double *d, size_t n, double alpha) {
     v.detectable = (v.high - v.low) / 2 * (noise + normal_upper(0.05)) / noise;
     return v;
 }
+
+/* --- Few differences ------------------------------------------------------ */
+
+/* The chance that Student's T with DF degrees of freedom is within +-T
+   (Abramowitz, Stegun: Handbook of Mathematical Functions, 26.7.3 and 4). */
+static double student_within(double t, size_t df) {
+    double angle = atan(t / sqrt((double)df)), cosine = cos(angle);
+    double term = df % 2 == 0 ? 1 : cosine, sum = 0;
+    for (size_t k = df % 2 == 0 ? 2 : 3; k <= df; k += 2) {
+        sum += term;
+        term *= cosine * cosine * (double)(k - 1) / (double)k;
+    }
+    sum *= sin(angle);
+    return df % 2 == 0 ? sum : (angle + sum) * 2 / M_PI;
+}
+
+/* The T that is exceeded to both sides with the chance ALPHA. */
+static double student_limit(double alpha, size_t df) {
+    double low = 0, high = 1e6;
+    for (int i = 0; i < 100; i++) {
+        double middle = (low + high) / 2;
+        if (1 - student_within(middle, df) > alpha)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+struct interval interval_of_few(double *d, size_t n, double alpha) {
+    struct interval v = interval_of(d, n, alpha);
+    double mean = 0, squares = 0;
+    if (v.known || n < 3)
+        return v;
+    for (size_t i = 0; i < n; i++)
+        mean += d[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (d[i] - mean) * (d[i] - mean);
+    double deviation = sqrt(squares / (double)(n - 1) / (double)n);
+    double half = student_limit(alpha, n - 1) * deviation;
+    v.known = true;
+    v.low = fmin(mean - half, v.middle);
+    v.high = fmax(mean + half, v.middle);
+    v.detectable = half + student_limit(0.1, n - 1) * deviation;
+    return v;
+}

@@ -5,6 +5,8 @@
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need_python
+# A program whose input is a pipe is not run again.
+exec </dev/null
 
 cat >does.c <<'END'
 #include <signal.h>
@@ -93,6 +95,19 @@ is "its own message, once" "$(grep -c '^err$' "$err")" 1
 like "the verdict is on standard error" "$err" "^processor time an operation"
 is "its trace is used" "$(get glibc.runs tcmalloc-mt.runs)" "2|2"
 clean "a program"
+compare -n 3 -- ./does
+is "three rounds: status, and output of one run" "$status,$(cat "$out")" "0,out"
+like "three rounds: the cost of further recordings is told" "$err" \
+    "./does is recorded 2 times more, which takes about [0-9.]+ "
+is "three rounds: three recordings are the samples" "$(sed -n \
+    's/^ *"recordings": \([0-9]*\).*/\1/p' j)" 3
+is "three rounds: memory is not that of one recording" \
+    "$(grep -c 'in this recording' "$err")" 0
+clean "three rounds"
+compare -n 3 --no-run-program -- ./does
+is "--no-run-program records once" "$(grep -c 'times more' "$err")" 0
+like "--no-run-program: memory is that of one recording" "$err" \
+    "^peak resident memory, beside glibc, in this recording"
 compare --all-processes -- ./does fork
 is "one that forks: status and output" "$status,$(cat "$out")" "0,child
 parent"
@@ -263,7 +278,7 @@ touch once
 compare -n 3 -- sh server.sh once </dev/null
 is "a server: status" "$status" 0
 like "a server: a line says before that it is run again" "$err" \
-    "^malloc-trace compare: sh is run under each allocator, too, without its"
+    "^malloc-trace compare: sh is recorded 2 times more, which takes about"
 get program_skipped >got
 like "is not run again" got "it did not end by itself"
 is "and no contestant fails of it" "$(get glibc.failed tcmalloc-mt.failed)" \
@@ -487,7 +502,8 @@ compare -- ./does
 clean "a killed comparison whose program has ended"
 killed replaying ./does
 at_least "folders that it left" "$(find tmp -mindepth 1 -type d | wc -l)" 1
-"$malloc_trace" compare -q -n 2000 -a glibc -a tcmalloc-mt -- ./does >"$out" 2>&1 &
+"$malloc_trace" compare -q -n 2000 --no-run-program -a glibc -a tcmalloc-mt \
+    -- ./does >"$out" 2>&1 &
 other=$!
 eventually 100 replaying
 compare -- ./does

@@ -319,6 +319,53 @@ static void test_heads(void) {
 
 /* --- Memory that the program feels ---------------------------------------- */
 
+/* Each replay of a recording has the same memory: recordings are the samples, of
+   which round R replays number R modulo their number. */
+static void test_recordings(void) {
+    static const double ratio[] = {0.782, 1.03, 0.789, 0.978};
+    struct compare_verdict one, all;
+    for (size_t recordings = 1; recordings <= 4; recordings += 3) {
+        begin(2, 12);
+        c.trace[0].clock = true;
+        c.trace[0].agains = recordings - 1;
+        for (size_t k = 1; k <= 12; k++) {
+            put(0, 1, 1, 0);
+            comparison_run(&c, k, 0, 0)->value[METRIC_PEAK_RSS] = PEAK_BYTES;
+        }
+        put(1, 1, 1, 0);
+        for (size_t k = 1; k <= 12; k++)
+            comparison_run(&c, k, 0, 1)->value[METRIC_PEAK_RSS] =
+                PEAK_BYTES * ratio[recordings == 1 ? 0 : k % 4];
+        bool good = compare_verdict_prepare(&c) &&
+                    compare_verdict_of(&c, 1, METRIC_PEAK_RSS,
+                                       recordings == 1 ? &one : &all);
+        tap_ok(good &&
+                   (comparison_few_recordings(&c) != NULL) == (recordings == 1),
+               "memory of %zu recording%s", recordings,
+               recordings == 1 ? "" : "s");
+        c.trace[0].agains = 0;
+    }
+    tap_ok(one.has_interval && one.high < 0.8, "one repeats to the byte");
+    tap_ok(all.samples == 4 && all.has_interval && all.low < 0.782 &&
+               all.high > 1.03 && all.kind == VERDICT_NOT_SHOWN,
+           "four that differ show nothing: %.3f to %.3f", all.low, all.high);
+}
+
+/* The granularity of what is counted is no difference. */
+static void test_slack(void) {
+    struct compare_verdict v;
+    begin(2, 12);
+    put(0, 1, 1, 0);
+    put(1, 1, 1 + 65536 / PEAK_BYTES, 0);
+    tap_ok(compare_verdict_prepare(&c) &&
+               compare_verdict_of(&c, 1, METRIC_PEAK_RSS, &v) && v.low <= 1 &&
+               v.high >= 1,
+           "some pages more are as much memory: %.5f to %.5f", v.low, v.high);
+    put(1, 1, 1 + 1048576 / PEAK_BYTES, 0);
+    tap_ok(compare_verdict_of(&c, 1, METRIC_PEAK_RSS, &v) && v.low > 1,
+           "a mebibyte is not");
+}
+
 /* Recorded time passes: mean memory and that after the peak, as ratios to
    PEAK_BYTES. */
 static void put_over_time(size_t i, double peak, double mean, double after) {
@@ -586,6 +633,8 @@ int main(void) {
     test_program();
     test_heads();
     test_felt_memory();
+    test_recordings();
+    test_slack();
     test_none();
     test_peaks(false);
     test_peaks(true);

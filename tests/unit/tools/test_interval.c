@@ -163,6 +163,37 @@ static void test_detectable(void) {
            "what is called detectable is found: %.1f %%", percent);
 }
 
+/* Three recordings have an interval, which the normal distribution's tails would
+   make too narrow. */
+static void test_few(void) {
+    double d[] = {0.1, 0.2, 0.3}, same[] = {0.1, 0.1, 0.1}, two[] = {0.1, 0.2};
+    struct interval v = interval_of_few(d, 3, 0.05);
+    /* 4.3027 standard deviations of the mean */
+    tap_ok(v.known && fabs(v.low - (0.2 - 0.24842)) < 1e-4 &&
+               fabs(v.high - (0.2 + 0.24842)) < 1e-4,
+           "three differences have Student's interval: %g to %g", v.low,
+           v.high);
+    v = interval_of_few(same, 3, 0.05);
+    tap_ok(v.known && fabs(v.low - 0.1) < 1e-12 && fabs(v.high - 0.1) < 1e-12,
+           "equal ones have none of their own");
+    tap_ok(!interval_of_few(two, 2, 0.05).known, "two have no interval");
+    struct prng random;
+    prng_seed(&random, 7);
+    unsigned missed = 0, comparisons = 4000;
+    for (unsigned k = 0; k < comparisons; k++) {
+        double four[4];
+        for (int i = 0; i < 4; i++) { /* about normal */
+            four[i] = 0;
+            for (int n = 0; n < 12; n++)
+                four[i] += uniform(&random);
+        }
+        v = interval_of_few(four, 4, 0.05);
+        missed += v.low > 0 || v.high < 0;
+    }
+    tap_diag("%u of %u", missed, comparisons);
+    tap_ok(missed < comparisons * 7 / 100, "intervals of four hold");
+}
+
 int main(void) {
     test_counted();
     test_known();
@@ -170,5 +201,6 @@ int main(void) {
     test_even();
     test_promise();
     test_detectable();
+    test_few();
     return tap_done();
 }

@@ -39,6 +39,7 @@ struct request {
     double tolerance;
     const char *sweep[16]; /* values of the list below */
     struct tool_opt_list sweeps;
+    bool once; /* COMMAND is run once, to be recorded */
     bool run_program, no_run_program, no_check, has_budget, budget_strict,
         has_margin;
     bool is_gate_command;
@@ -480,6 +481,24 @@ static void plan_program(struct request *o) {
                                    : NULL;
 }
 
+/* Fewer rounds are a first look, for which one recording will do. */
+enum { ROUNDS_OF_SEVERAL = 3 };
+
+/* Records the program as often as there are rounds, if it can be run again. */
+static void record_again(struct request *o) {
+    int status = o->recorded.status;
+    if (!o->files.is_command || o->once || o->files.all_processes ||
+        o->c.traces != 1 || o->rounds.wanted < ROUNDS_OF_SEVERAL ||
+        o->recorded.ended_by_user || !WIFEXITED(status) ||
+        WEXITSTATUS(status) != 0 || !compare_program_can_repeat())
+        return;
+    compare_traces_record_again(&o->c, &o->files, o->folder.path,
+                                o->rounds.wanted - 1, &o->recorded);
+    if (o->c.trace[0].agains == 0 && !o->run_program)
+        o->c.program_skipped = "it did not end by itself, or not in the same "
+                               "way, when it was recorded again";
+}
+
 static int run_comparison(struct request *o) {
     struct comparison *c = &o->c;
     if (!tool_temp_folder_make(&o->folder) ||
@@ -487,6 +506,7 @@ static int run_comparison(struct request *o) {
         !check_contestants(o))
         return compare_traces_failed(c);
     plan_program(o);
+    record_again(o);
     if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
     return write_reports(o, c->interrupted ? TOOL_DAMAGED : traces_status(c));
@@ -541,6 +561,7 @@ static int run_request(int argc, char **argv, bool is_gate_command) {
     o.is_gate_command = is_gate_command;
     if (!parse_request(&o, argc, argv, &status))
         return status;
+    o.once = o.no_run_program;
     /* budgets are judged by replays */
     o.no_run_program = o.no_run_program || is_gate_command;
     tool_stop_catch();

@@ -59,6 +59,21 @@ const char *comparison_metric_title(const struct comparison *c,
                : compare_metric[m].title;
 }
 
+/* Number of recordings, in whichever traces. */
+static size_t count_recordings(const struct comparison *c) {
+    return c->traces == 1 ? comparison_recordings(c, 0) : c->traces;
+}
+
+bool comparison_samples_recordings(const struct comparison *c) {
+    return comparison_is_clocked(c) && count_recordings(c) >= 3;
+}
+
+const char *comparison_few_recordings(const struct comparison *c) {
+    return !comparison_is_clocked(c) || comparison_samples_recordings(c) ? NULL
+           : count_recordings(c) < 2 ? "this recording"
+                                     : "these recordings";
+}
+
 static bool out_of_memory(void) {
     tool_error("out of memory");
     return false;
@@ -122,6 +137,9 @@ bool comparison_add_trace(struct comparison *c, const char *path,
 void comparison_remove_trace(struct comparison *c) {
     TCM_ASSERT(c->traces != 0);
     c->traces--;
+    while (c->trace[c->traces].agains != 0)
+        free(c->trace[c->traces].again[--c->trace[c->traces].agains]);
+    free(c->trace[c->traces].again);
     free(c->trace[c->traces].path);
     free(c->trace[c->traces].name);
 }

@@ -94,6 +94,10 @@ struct compare_trace {
     char untouched[UNTOUCHED_TEXT];
     uint64_t untraced_frees; /* of blocks from before the recording */
     double own_ns; /* the replayer's own share of the time an operation takes */
+    /* Paths of further recordings of the same command. Round R replays number R
+       modulo AGAINS + 1, where 0 is PATH. */
+    char **again;
+    size_t agains;
 };
 
 /* Figures of the program itself that are compared. */
@@ -174,6 +178,20 @@ comparison_program(const struct comparison *c, size_t round,
     TCM_ASSERT(round <= c->rounds && contestant < c->contestants.count);
     return &c->program[round * c->contestants.count + contestant];
 }
+
+/* Number of recordings of trace T that ROUNDS rounds have replayed. */
+static inline size_t comparison_recordings(const struct comparison *c,
+                                           size_t t) {
+    size_t n = c->trace[t].agains + 1;
+    return n < c->rounds ? n : c->rounds;
+}
+
+/* Tells whether recordings, not rounds, are the samples of memory, which each
+   replay of one recording has the same. */
+bool comparison_samples_recordings(const struct comparison *c);
+/* "this recording", or "these recordings", if these are too few to be samples:
+   intervals of memory say nothing of other runs of the program. Else NULL. */
+const char *comparison_few_recordings(const struct comparison *c);
 
 /* Tells whether all traces are replayed with the recorded clock. */
 bool comparison_is_clocked(const struct comparison *c);

@@ -85,25 +85,36 @@ static double largest_undetected(const struct comparison *c,
     return most;
 }
 
+/* Writes ", in this recording" where a figure of M says nothing of others. */
+static const char *of_recording(const struct comparison *c,
+                                enum compare_metric m, char text[40]) {
+    const char *few = comparison_few_recordings(c);
+    bool is_time = m == METRIC_TIME || few == NULL;
+    snprintf(text, 40, "%s%s", is_time ? "" : ", in ", is_time ? "" : few);
+    return text;
+}
+
 static void print_best_of(const struct comparison *c,
                           const struct compare_sheet *s, enum compare_metric m,
                           const char *most, const char *none, FILE *out) {
     const char *base =
         compare_contestant_shown(&c->contestants.list[c->baseline]);
+    char of[40];
     size_t best = compare_sheet_best(s, m);
     if (best == SIZE_MAX) {
-        fprintf(out, "No allocator is shown to %s than %s", none, base);
+        fprintf(out, "No allocator is shown to %s than %s%s", none, base,
+                of_recording(c, m, of));
         double d = largest_undetected(c, s, m);
-        if (d > 0)
+        if (d > 0 && of[0] == '\0')
             fprintf(out, "; a difference of %.1f %% would have been shown",
                     100 * d);
         fputs(".\n", out);
         return;
     }
     const struct compare_verdict *v = &s->verdict[best][m];
-    fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f).",
+    fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f)%s.",
             compare_contestant_shown(&c->contestants.list[best]), most,
-            v->ratio, base, v->low, v->high);
+            v->ratio, base, v->low, v->high, of_recording(c, m, of));
     (void)print_ties(c, s, best, m, out);
     fputc('\n', out);
 }
@@ -282,11 +293,12 @@ const char *compare_gb_hours_text(const struct comparison *c, size_t contestant,
 static void print_metric(const struct comparison *c,
                          const struct compare_sheet *s, enum compare_metric m,
                          int width, FILE *out) {
-    char figure[32], hours[32], ratio[16], low[16], high[16];
+    char figure[32], hours[32], ratio[16], low[16], high[16], of[40];
     if (s->ranked == 0 || !s->verdict[c->baseline][m].measured)
         return;
-    fprintf(out, "\n%s, beside %s\n", comparison_metric_title(c, m),
-            compare_contestant_shown(&c->contestants.list[c->baseline]));
+    fprintf(out, "\n%s, beside %s%s\n", comparison_metric_title(c, m),
+            compare_contestant_shown(&c->contestants.list[c->baseline]),
+            of_recording(c, m, of));
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
         const struct compare_verdict *v = &s->verdict[i][m];
@@ -438,6 +450,8 @@ void compare_print_head(const struct comparison *c, FILE *out) {
         fprintf(out, "%zu traces; ", c->traces);
     if (comparison_is_clocked(c))
         fprintf(out, "recorded time passed; ");
+    if (c->traces == 1 && c->trace[0].agains != 0)
+        fprintf(out, "%zu recordings; ", comparison_recordings(c, 0));
     fprintf(out, "%zu round%s\n", c->made, c->made == 1 ? "" : "s");
     compare_print_untouched(c, out);
 }
@@ -701,6 +715,7 @@ static void put_traces(const struct comparison *c, struct tool_json *j) {
         tool_json_u64(j, "threads", c->trace[t].threads);
         tool_json_string(j, "mode", c->trace[t].mode);
         tool_json_string(j, "clock", c->trace[t].clock ? "recorded" : "real");
+        tool_json_u64(j, "recordings", comparison_recordings(c, t));
         put_ratio(j, "recorded_ns", !isnan(c->trace[t].recorded_ns),
                   c->trace[t].recorded_ns);
         if (c->trace[t].untouched[0] != '\0')

@@ -318,6 +318,10 @@ static void set_basis(const struct comparison *c,
             append_source(c, r, "The memory", e + 1, what + 1, 1);
     }
     append_error(r->basis, sizeof(r->basis), e[0]);
+    const char *few = comparison_few_recordings(c);
+    if (has_memory && few != NULL && source_of(e[1]) != MEASURED)
+        append_text(r->basis, sizeof(r->basis), " The memory is that of %s.",
+                    few);
 }
 
 /* --- The answer ----------------------------------------------------------- */

@@ -256,7 +256,8 @@ static bool run_replay(const struct comparison *c, struct run_files *f,
         add_word(&w, "--latency");
     }
     add_word(&w, "--");
-    add_word(&w, t->path);
+    size_t recording = round % (t->agains + 1);
+    add_word(&w, recording == 0 ? t->path : t->again[recording - 1]);
     struct tool_child_spec what = {.argv = w.word,
                                    .in = TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
@@ -367,7 +368,7 @@ static void take_trace(struct compare_trace *t,
                        const struct tool_json_value *replay) {
     compare_run_take_untouched(t, replay);
     double recorded_ns = compare_json_number(replay, "recorded_ns");
-    if (recorded_ns > 0)
+    if (recorded_ns > 0 && isnan(t->recorded_ns))
         t->recorded_ns = recorded_ns;
     if (t->ops != 0)
         return;
@@ -540,7 +541,7 @@ bool compare_run_take(struct comparison *c, const char *text, size_t n,
     take_figures(run, replay, problem);
     take_trace(&c->trace[trace], replay);
     double recorded = compare_json_number(replay, "recorded_cpu_ns");
-    if (recorded > 0)
+    if (recorded > 0 && isnan(c->trace[trace].recorded_cpu_ns))
         c->trace[trace].recorded_cpu_ns = recorded;
     const char *version = compare_json_text(replay, "allocator");
     if (c->version[contestant][0] == '\0')

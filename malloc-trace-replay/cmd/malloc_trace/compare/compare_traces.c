@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/compare_traces.h"
 
+#include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "cmd/malloc_trace/subcommands.h"
 
@@ -14,6 +15,7 @@
 #include "common/main.h"
 #include "common/output.h"
 #include "common/stop.h"
+#include "common/temp_folder.h"
 #include "common/text.h"
 #include "formats/format_import.h"
 #include "model/info.h"
@@ -489,9 +491,34 @@ static void await_recorder(struct tool_child *child,
 
 /* --- A command ------------------------------------------------------------ */
 
-/* Runs `malloc-trace record` for COMMAND, into FOLDER. false: it cannot be run,
+/* Runs SPEC, `malloc-trace record`: requests to end are for its program alone.
+   false: it cannot be run, a message was printed. */
+static bool run_to_request(const struct tool_child_spec *spec,
+                           struct tool_child_end *end) {
+    struct tool_child child;
+    struct sigaction before[END_SIGNALS];
+    catch_end_requests(before);
+    int error = tool_child_start(&child, spec);
+    if (error != 0) {
+        tool_error("cannot run %s: %s", spec->argv[0], strerror(error));
+    } else {
+        note_ignored_signals(before);
+        await_recorder(&child, end);
+    }
+    for (unsigned i = 0; i < END_SIGNALS; i++)
+        sigaction(end_signals[i], &before[i], NULL);
+    return error == 0;
+}
+
+/* Time from a request to end to the end of a program. */
+#define END_NS 10000000000u
+
+/* Runs `malloc-trace record` for COMMAND, into FOLDER, with the descriptors of
+   SPEC. STOP_NS 0: until it ends, or the user ends it; else for that time at
+   most, and requests to end are for this program, too. false: it cannot be run,
    a message was printed. */
-static bool run_recorder(char **command, const char *folder, int out,
+static bool run_recorder(char **command, const char *folder,
+                         struct tool_child_spec spec, uint64_t stop_ns,
                          struct tool_child_end *end) {
     static char program[PATH_MAX];
     static char record[] = "record", quiet[] = "-q", output[] = "-o",
@@ -511,24 +538,13 @@ static bool run_recorder(char **command, const char *folder, int out,
     for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
         argv[n++] = first[i];
     memcpy(argv + n, command, words * sizeof(*argv));
-    struct tool_child child;
-    struct tool_child_spec spec = {.argv = argv,
-                                   .out = out,
-                                   .signals = TOOL_CHILD_APART,
-                                   .dies_with_parent = true};
-    struct sigaction before[END_SIGNALS];
-    catch_end_requests(before);
-    int error = good ? tool_child_start(&child, &spec) : 0;
-    if (error != 0) {
-        tool_error("cannot run %s: %s", program, strerror(error));
-        good = false;
-    }
-    if (good) {
-        note_ignored_signals(before);
-        await_recorder(&child, end);
-    }
-    for (unsigned i = 0; i < END_SIGNALS; i++)
-        sigaction(end_signals[i], &before[i], NULL);
+    spec.argv = argv;
+    spec.dies_with_parent = true;
+    spec.stop_ns = stop_ns;
+    spec.signals = stop_ns == 0 ? TOOL_CHILD_APART : TOOL_CHILD_STOPS;
+    good =
+        good && (stop_ns == 0 ? run_to_request(&spec, end)
+                              : tool_child_run(&spec, stop_ns + END_NS, end));
     free(argv);
     return good;
 }
@@ -580,9 +596,11 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     if (!f->again)
         record_program_note(&facts);
     if (!set_sites(f, &facts) ||
-        !run_recorder(
-            f->operand, folder,
-            compare_files_take_stdout(f) ? STDERR_FILENO : STDOUT_FILENO, &end))
+        !run_recorder(f->operand, folder,
+                      (struct tool_child_spec){
+                          .out = compare_files_take_stdout(f) ? STDERR_FILENO
+                                                              : STDOUT_FILENO},
+                      0, &end))
         return false;
     *r = (struct compare_recorded){.status = end.status,
                                    .wall_ns = end.wall_ns,
@@ -599,6 +617,87 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
     good = good && add_recordings(c, &all, f, sorted);
     open_recordings_free(&all);
     return good && check_end(f, r, &end);
+}
+
+/* Time that further recordings may take, but for the least number of them, and
+   the largest number. */
+#define AGAIN_NS 30000000000u
+/* A program that takes this longer than thrice its first time does not end, as a
+   server that its client ended. */
+#define AGAIN_HANGS_NS 15000000000u
+enum { AGAIN_LEAST = 2, AGAIN_MOST = 11 };
+
+/* Sorts the recording NAME for the further replays of T, into the file PATH. */
+static bool add_again(struct comparison *c, struct compare_trace *t,
+                      const char *name, const char *path) {
+    struct compare_trace sorted = {.ops = 0};
+    char **grown = realloc(t->again, (t->agains + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    t->again = grown;
+    t->again[t->agains] = strdup(path);
+    if (t->again[t->agains] == NULL || !sort_trace(c, &sorted, name, path) ||
+        sorted.ops == 0) {
+        free(t->again[t->agains]);
+        return false;
+    }
+    t->agains++;
+    return true;
+}
+
+/* Records COMMAND once more. false: it was not, or ended in another way. */
+static bool record_again(struct comparison *c,
+                         const struct compare_command *command,
+                         const char *folder) {
+    struct tool_temp_folder own = {.lock = 0};
+    struct tool_child_end end;
+    struct open_recordings all = {0};
+    struct compare_trace *t = &c->trace[0];
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof(path), "%s/again.%zu.trace.lz4", folder, t->agains);
+    bool good =
+        tool_temp_folder_make(&own) &&
+        run_recorder(command->words, own.path, compare_program_spec(command),
+                     AGAIN_HANGS_NS + 3 * command->recorded_ns, &end) &&
+        !tool_stop_requested() && !compare_program_has_failed(command, &end) &&
+        open_recordings_find(&all, own.path, command->words[0]) &&
+        all.count != 0 && add_again(c, t, all.list[0].path, path);
+    open_recordings_free(&all);
+    tool_temp_folder_remove(&own);
+    return good;
+}
+
+void compare_traces_record_again(struct comparison *c,
+                                 const struct compare_files *f,
+                                 const char *folder, size_t most,
+                                 const struct compare_recorded *r) {
+    struct tool_text text;
+    const struct compare_command command = {.words = f->operand,
+                                            .status = WEXITSTATUS(r->status),
+                                            .recorded_ns = r->wall_ns};
+    uint64_t each_ns = r->wall_ns + r->wall_ns / 2; /* it is sorted, too */
+    size_t n = AGAIN_NS / (each_ns + 1);
+    n = n < AGAIN_LEAST ? AGAIN_LEAST : n;
+    n = n > AGAIN_MOST ? AGAIN_MOST : n;
+    n = n > most ? most : n;
+    if (n == 0)
+        return;
+    if (!tool_is_quiet())
+        fprintf(stderr,
+                "%s: %s is recorded %zu times more, which takes about %s: its "
+                "memory differs from run to run (--no-run-program records it "
+                "once)\n",
+                tool_name(), tool_text_shown(f->operand[0]), n,
+                tool_text_ns(&text, n * each_ns));
+    size_t i = 0;
+    while (i < n && !tool_stop_requested() && record_again(c, &command, folder))
+        i++;
+    if (i < n && !tool_stop_requested())
+        tool_warn("%s ended in another way when it was recorded again: memory "
+                  "is that of %zu recording%s",
+                  f->operand[0], i + 1, i == 0 ? "" : "s");
 }
 
 bool compare_traces_gather(struct comparison *c, const struct compare_files *f,

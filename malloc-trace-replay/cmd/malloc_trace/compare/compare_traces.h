@@ -130,6 +130,15 @@ bool compare_traces_has_own(const struct comparison *c,
 bool compare_traces_take_own(struct comparison *c, bool add,
                              const char *option);
 
+/* Records the command of F up to MOST times more, for 30 s or three times in
+   all, whichever is more, and adds the recordings to trace 0, until a stop is
+   requested. R: how it ended first. Their files go into FOLDER. A program that
+   ends in another way is not recorded further, after a warning. */
+void compare_traces_record_again(struct comparison *c,
+                                 const struct compare_files *f,
+                                 const char *folder, size_t most,
+                                 const struct compare_recorded *r);
+
 /* Sets the mode in which each trace is replayed, and whether recorded time
    passes there. false: a message was printed, or a stop was requested. */
 bool compare_traces_set_modes(struct comparison *c);

@@ -144,14 +144,15 @@ struct pairs {
     double *figure; /* of the contestant, followed by those of the baseline */
     double *by_trace;
     double *room;
-    bool *counts; /* of each trace: it has differences */
+    double *spare; /* for the rounds of one recording */
+    bool *counts;  /* of each trace: it has differences */
 };
 
 static bool pairs_make(const struct comparison *c, size_t contestant,
                        size_t base, enum compare_metric m, struct pairs *p) {
     size_t n = c->traces * c->rounds;
     size_t room = c->traces > c->rounds ? c->traces : c->rounds;
-    p->difference = malloc((3 * n + c->traces + room + 1) * sizeof(double));
+    p->difference = malloc((4 * n + c->traces + room + 1) * sizeof(double));
     p->counts = calloc(c->traces + 1, sizeof(bool));
     if (p->difference == NULL || p->counts == NULL) {
         free(p->difference);
@@ -162,6 +163,7 @@ static bool pairs_make(const struct comparison *c, size_t contestant,
     p->figure = p->difference + n;
     p->by_trace = p->figure + 2 * n;
     p->room = p->by_trace + c->traces;
+    p->spare = p->room + room;
     for (size_t t = 0; t < c->traces; t++) {
         for (size_t r = 1; r <= c->rounds; r++) {
             size_t i = t * c->rounds + r - 1;
@@ -235,6 +237,46 @@ static size_t differences_by_trace(const struct comparison *c,
     return n;
 }
 
+/* Figures of memory repeat from replay to replay of one recording. */
+static bool is_of_memory(enum compare_metric m) {
+    return m != METRIC_TIME && m != METRIC_WALL && m != METRIC_P999;
+}
+
+/* Puts one difference for each recording into P->room: the middle of the rounds
+   that replayed it. Returns the number of differences; 0: recordings are not
+   the samples of M. */
+static size_t differences_by_recording(const struct comparison *c,
+                                       enum compare_metric m, struct pairs *p) {
+    size_t n = 0;
+    if (!is_of_memory(m) || !comparison_samples_recordings(c))
+        return 0;
+    if (c->traces > 1) {
+        n = differences_by_trace(c, p);
+        memcpy(p->room, p->by_trace, n * sizeof(*p->room));
+        return n;
+    }
+    for (size_t k = 0; k <= c->trace[0].agains; k++) {
+        size_t have = 0;
+        for (size_t r = 1; r <= c->rounds; r++)
+            if (r % (c->trace[0].agains + 1) == k &&
+                !isnan(p->difference[r - 1]))
+                p->spare[have++] = p->difference[r - 1];
+        if (have != 0)
+            p->room[n++] = interval_median(p->spare, have);
+    }
+    return n;
+}
+
+/* Part of the baseline's figure BASE of M by which figures differ with no cause
+   but the granularity of what is counted; 0 where the baseline has none. */
+static double slack_of(enum compare_metric m, double base) {
+    static const double slack[METRICS] = {
+        [METRIC_PEAK_RSS] = 128 << 10, [METRIC_AVG_RSS] = 128 << 10,
+        [METRIC_WASTE] = 128 << 10,    [METRIC_AFTER] = 128 << 10,
+        [METRIC_FAULTS] = 32,          [METRIC_HUGE] = 2 << 20};
+    return base > compare_metric[m].least ? slack[m] / base : 0;
+}
+
 /* --- The verdict ---------------------------------------------------------- */
 
 static enum compare_verdict_kind
@@ -261,8 +303,11 @@ bool compare_verdict_between(const struct comparison *c, size_t contestant,
     if (!pairs_make(c, contestant, base, m, &p))
         return false;
     size_t cells = c->traces * c->rounds;
-    size_t n = differences_by_round(c, &p);
-    if (n < interval_least(c->alpha) && c->traces > n) {
+    size_t n = differences_by_recording(c, m, &p);
+    bool of_recordings = n != 0;
+    if (!of_recordings)
+        n = differences_by_round(c, &p);
+    if (!of_recordings && n < interval_least(c->alpha) && c->traces > n) {
         size_t traces = differences_by_trace(c, &p);
         if (traces >= interval_least(c->alpha) || n == 0) {
             for (size_t i = 0; i < traces; i++)
@@ -275,19 +320,21 @@ bool compare_verdict_between(const struct comparison *c, size_t contestant,
         return true;
     }
     TCM_ASSERT(n <= (c->rounds > c->traces ? c->rounds : c->traces));
-    struct interval d = interval_of(p.room, n, c->alpha);
+    struct interval d = of_recordings ? interval_of_few(p.room, n, c->alpha)
+                                      : interval_of(p.room, n, c->alpha);
     TCM_ASSERT(!d.known || (d.low <= d.middle && d.middle <= d.high));
+    v->typical = typical_of(c, &p, p.figure);
+    v->baseline = typical_of(c, &p, p.figure + cells);
     v->measured = true;
     v->samples = n;
     v->ratio = exp(d.middle);
     v->has_interval = d.known;
     if (d.known) {
-        v->low = exp(d.low);
-        v->high = exp(d.high);
-        v->smallest = exp(d.detectable) - 1;
+        double slack = 1 + slack_of(m, v->baseline);
+        v->low = exp(d.low) / slack;
+        v->high = exp(d.high) * slack;
+        v->smallest = exp(d.detectable) * slack - 1;
     }
-    v->typical = typical_of(c, &p, p.figure);
-    v->baseline = typical_of(c, &p, p.figure + cells);
     v->of_none = v->baseline <= compare_metric[m].least &&
                  v->typical > compare_metric[m].least;
     v->kind = kind_of_interval(v, c->margin);
