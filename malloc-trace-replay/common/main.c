@@ -74,13 +74,14 @@ void tool_be_quiet(void) {
 
 void tool_print_version(void) {
     printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
-           "zstd %s, bz2 %s, elfutils %s, microhttpd %s\n",
+           "zstd %s, bz2 %s, elfutils %s, libiberty %s, microhttpd %s\n",
            program_name, TCM_VERSION,
            TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
            TCM_HAVE_ZLIB ? "yes" : "no (gzip and zip cannot be read)",
            TCM_HAVE_ZSTD ? "yes" : "no (zstd cannot be read)",
            TCM_HAVE_BZ2 ? "yes" : "no (bzip2 cannot be read)",
            TCM_HAVE_LIBDW ? "yes" : "no (reports have no names)",
+           TCM_HAVE_RUST_DEMANGLE ? "yes" : "no (names of Rust stay mangled)",
            TCM_HAVE_MICROHTTPD ? "yes" : "no (reports are not served)");
 }
 

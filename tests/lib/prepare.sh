@@ -88,6 +88,7 @@ zlib1g-dev have_header zlib.h
 libzstd-dev have_header zstd.h
 libbz2-dev have_header bzlib.h
 libdw-dev have_elfutils
+libiberty-dev have_header libiberty/demangle.h
 END
 }
 
@@ -137,7 +138,6 @@ dpkg-dev have dpkg-buildpackage
 build-essential have dpkg-buildpackage
 debhelper have dh
 lintian have lintian
-libiberty-dev have_header libiberty/demangle.h
 END
 }
 
