@@ -30,8 +30,9 @@ struct interval {
  */
 struct interval interval_of(double *d, size_t n, double alpha);
 
-/* Like interval_of, for differences that may be too few for ranks: then they are
-   taken to be normally distributed, and three or more have Student's interval. */
+/* Like interval_of, for differences that may be too few for ranks: then they
+   are taken to be normally distributed, and three or more have Student's
+   interval. */
 struct interval interval_of_few(double *d, size_t n, double alpha);
 
 /* Returns the least number of differences that make LOW and HIGH known. */

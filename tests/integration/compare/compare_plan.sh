@@ -200,7 +200,7 @@ END
     result "$1 of $2: nothing that is no number" $?
     diag 3 <odd
 }
-for value in 1e308 -1 1.1e18; do
+for value in 1e308 -1 2.1e19; do
     for key in cpu_ns_per_op peak_rss_bytes p999_ns; do
         with $key $value
         is "$key of $value: refused" "$status" 3
@@ -210,7 +210,7 @@ done
 with rss_bytes 1e308
 is "in the course of a run: refused" "$status" 3
 like "by its name" "$err" "has a bad result: its rss_bytes is "
-for value in 1e18 1e-300 0; do
+for value in 2e19 1e-300 0; do
     for key in cpu_ns_per_op peak_rss_bytes p999_ns rss_bytes recorded_ns; do
         with $key $value
         is "$key of $value: there is a verdict" "$status" 0

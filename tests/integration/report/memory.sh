@@ -277,10 +277,10 @@ like "which was alive for some time" "$out" "^ .* (1|10) ms to (10|100) ms$"
 check "by size" memory -a glibc --moment mark --by size --top 1 pin.lz4
 like "of one size" "$out" "^ +[0-9.]+ [KM]iB +1,5[0-9]+ .* (32|40) B$"
 
-check "free bytes by stacks" memory -q -a glibc --moment mark --to folded \
-    -o f pin.lz4
+check "free bytes by stacks" memory -q -a glibc --moment mark --folded f \
+    pin.lz4
 like "has the stack of keep" f "main;keep [0-9]+$"
-check "as CSV" memory -a glibc --moment mark --to csv pin.lz4
+check "as CSV" memory -a glibc --moment mark --csv - pin.lz4
 like "with a head" "$out" "^allocator,moment,operation,recorded_ns,site,blocks,"
 like "and the row" "$out" '^"glibc","(.*, )?all freed.*keep.*",15[0-9]+,48'
 
@@ -397,7 +397,7 @@ fi
 
 # --- Wrong command lines --------------------------------------------------------
 
-for way in to=csv html=-; do
+for way in csv=- html=-; do
     { memory -q -a glibc --$way pin.lz4 2>"$err"; } | :
     is "a pipe that nobody reads, $way: told once" "$(cat "$err")" \
         "malloc-trace memory: cannot write to standard output: Broken pipe"
@@ -408,8 +408,10 @@ fails_with "a wrong time" 2 memory --at soon pin.lz4
 fails_with "a moment without its time" 2 memory --moment=at pin.lz4
 check "a moment that was asked for" memory -a glibc --at 1us --moment=at pin.lz4
 like "has a column" "$out" "^  +.* at 1us"
-fails_with "-o without --to" 2 memory -o x pin.lz4
-fails_with "folded stacks of two" 2 memory --to folded pin.lz4
+fails_with "-o without a COMMAND" 2 memory -o x pin.lz4
+fails_with "folded stacks of two" 2 memory --folded f pin.lz4
+check "-o FILE of a COMMAND" memory -q -a glibc -o kept.lz4 -- ./alive
+check "the recording of -o stays and can be read" memory -q -a glibc kept.lz4
 fails_with "an output that is the trace" 2 memory --json pin.lz4 pin.lz4
 fails_with "no such trace" 1 memory nothing.lz4
 fails_with "no trace at all" 1 memory pin.c

@@ -319,8 +319,8 @@ static void test_heads(void) {
 
 /* --- Memory that the program feels ---------------------------------------- */
 
-/* Each replay of a recording has the same memory: recordings are the samples, of
-   which round R replays number R modulo their number. */
+/* Each replay of a recording has the same memory: recordings are the samples,
+   of which round R replays number R modulo their number. */
 static void test_recordings(void) {
     static const double ratio[] = {0.782, 1.03, 0.789, 0.978};
     struct compare_verdict one, all;

@@ -163,8 +163,8 @@ static void test_detectable(void) {
            "what is called detectable is found: %.1f %%", percent);
 }
 
-/* Three recordings have an interval, which the normal distribution's tails would
-   make too narrow. */
+/* Three recordings have an interval, which the normal distribution's tails
+   would make too narrow. */
 static void test_few(void) {
     double d[] = {0.1, 0.2, 0.3}, same[] = {0.1, 0.1, 0.1}, two[] = {0.1, 0.2};
     struct interval v = interval_of_few(d, 3, 0.05);

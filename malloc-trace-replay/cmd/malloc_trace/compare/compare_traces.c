@@ -39,12 +39,13 @@
 
 const char *const compare_clock_name[] = {"real", "recorded", NULL};
 
-enum { RESULTS = 4 };
+enum { RESULTS = 5 };
 
 /* Stores the names of the results in RESULT, and returns their number. */
 static int results_of(const struct compare_files *f,
                       const char *result[RESULTS]) {
-    const char *const all[RESULTS] = {f->json, f->csv, f->html, f->other};
+    const char *const all[RESULTS] = {f->json, f->csv, f->html, f->other,
+                                      f->record};
     int n = 0;
     for (int i = 0; i < RESULTS; i++)
         if (all[i] != NULL)
@@ -366,6 +367,13 @@ static bool add_recordings(struct comparison *c,
     return true;
 }
 
+/* Adds the recording that stays in the file F->record. */
+static bool add_kept(struct comparison *c, const struct compare_files *f,
+                     const char *sorted) {
+    char room[PATH_MAX];
+    return add_trace(c, open_recordings_choose(f->record, room), sorted);
+}
+
 /* --- Stopping a command --------------------------------------------------- */
 
 /* Time after which a program that was asked to end by SIGINT gets SIGTERM. */
@@ -513,17 +521,16 @@ static bool run_to_request(const struct tool_child_spec *spec,
 /* Time from a request to end to the end of a program. */
 #define END_NS 10000000000u
 
-/* Runs `malloc-trace record` for COMMAND, into FOLDER, with the descriptors of
+/* Runs `malloc-trace record -o PATTERN` for COMMAND, with the descriptors of
    SPEC. STOP_NS 0: until it ends, or the user ends it; else for that time at
    most, and requests to end are for this program, too. false: it cannot be run,
    a message was printed. */
-static bool run_recorder(char **command, const char *folder,
+static bool run_recorder(char **command, char *pattern,
                          struct tool_child_spec spec, uint64_t stop_ns,
                          struct tool_child_end *end) {
     static char program[PATH_MAX];
     static char record[] = "record", quiet[] = "-q", output[] = "-o",
                 dashes[] = "--";
-    char pattern[OPEN_RECORDINGS_PATTERN];
     size_t words = 0, n = 0;
     while (command[words] != NULL)
         words++;
@@ -532,7 +539,6 @@ static bool run_recorder(char **command, const char *folder,
         tool_error("out of memory");
         return false;
     }
-    open_recordings_pattern(folder, pattern);
     bool good = tool_own_program("malloc-trace", program);
     char *const first[] = {program, record, quiet, output, pattern, dashes};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
@@ -587,6 +593,7 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
                            struct compare_recorded *r) {
     struct tool_child_end end;
     struct open_recordings all = {0};
+    char pattern[OPEN_RECORDINGS_PATTERN];
     const char *command = f->operand[0];
     struct record_facts facts;
     int status = record_program_facts(&facts, command);
@@ -595,8 +602,12 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
         return false;
     if (!f->again)
         record_program_note(&facts);
+    if (f->record != NULL)
+        snprintf(pattern, sizeof(pattern), "%s", f->record);
+    else
+        open_recordings_pattern(folder, pattern);
     if (!set_sites(f, &facts) ||
-        !run_recorder(f->operand, folder,
+        !run_recorder(f->operand, pattern,
                       (struct tool_child_spec){
                           .out = compare_files_take_stdout(f) ? STDERR_FILENO
                                                               : STDOUT_FILENO},
@@ -607,6 +618,8 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
                                    .ended_by_user =
                                        tcm_load_relaxed(&end_signal) != 0 ||
                                        tcm_load_relaxed(&end_was_ignored) != 0};
+    if (f->record != NULL)
+        return add_kept(c, f, sorted) && check_end(f, r, &end);
     bool good = open_recordings_find(&all, folder, command);
     if (good &&
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
@@ -622,8 +635,8 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
 /* Time that further recordings may take, but for the least number of them, and
    the largest number. */
 #define AGAIN_NS 30000000000u
-/* A program that takes this longer than thrice its first time does not end, as a
-   server that its client ended. */
+/* A program that takes this longer than thrice its first time does not end, as
+   a server that its client ended. */
 #define AGAIN_HANGS_NS 15000000000u
 enum { AGAIN_LEAST = 2, AGAIN_MOST = 11 };
 
@@ -655,15 +668,18 @@ static bool record_again(struct comparison *c,
     struct tool_child_end end;
     struct open_recordings all = {0};
     struct compare_trace *t = &c->trace[0];
-    char path[2 * PATH_MAX];
+    char path[2 * PATH_MAX], pattern[OPEN_RECORDINGS_PATTERN];
     snprintf(path, sizeof(path), "%s/again.%zu.trace.lz4", folder, t->agains);
-    bool good =
-        tool_temp_folder_make(&own) &&
-        run_recorder(command->words, own.path, compare_program_spec(command),
-                     AGAIN_HANGS_NS + 3 * command->recorded_ns, &end) &&
-        !tool_stop_requested() && !compare_program_has_failed(command, &end) &&
-        open_recordings_find(&all, own.path, command->words[0]) &&
-        all.count != 0 && add_again(c, t, all.list[0].path, path);
+    bool good = tool_temp_folder_make(&own);
+    if (good)
+        open_recordings_pattern(own.path, pattern);
+    good = good &&
+           run_recorder(command->words, pattern, compare_program_spec(command),
+                        AGAIN_HANGS_NS + 3 * command->recorded_ns, &end) &&
+           !tool_stop_requested() &&
+           !compare_program_has_failed(command, &end) &&
+           open_recordings_find(&all, own.path, command->words[0]) &&
+           all.count != 0 && add_again(c, t, all.list[0].path, path);
     open_recordings_free(&all);
     tool_temp_folder_remove(&own);
     return good;

@@ -26,7 +26,8 @@ struct compare_files {
     bool must_succeed; /* else a failure is a warning */
     bool again;        /* it was recorded before: notes are not repeated */
     bool needs_sites;
-    const char *sites; /* mode of `record`; NULL: one that suits the program,
+    const char *record; /* the recording stays in this file; NULL: it goes */
+    const char *sites;  /* mode of `record`; NULL: one that suits the program,
                           unless the environment has one */
 };
 

@@ -30,8 +30,6 @@
 /* Most bytes that are read of a replay's document and of its messages. */
 #define DOCUMENT_MOST ((size_t)1 << 30)
 
-enum to_format { TO_NOTHING, TO_CSV, TO_FOLDED };
-
 struct memory_request {
     struct comparison base; /* allocators and the trace */
     struct memory_trace trace;
@@ -40,10 +38,9 @@ struct memory_request {
     struct symbol_names *names;
     const char *at[MEMORY_WISHES];
     struct tool_opt_list ats;
-    unsigned by, moment, to;
-    bool all, has_file;
+    unsigned by, moment;
+    bool all;
     struct compare_files files;
-    const char *file; /* of --to */
     struct tool_temp_folder folder;
 };
 
@@ -51,7 +48,6 @@ struct memory_request {
 
 static const char *const moment_name[] = {"peak", "waste", "at",
                                           "mark", "end",   NULL};
-static const char *const to_name[] = {"none", "csv", "folded", NULL};
 
 /* Options, and the empty row behind them. */
 enum { OPTIONS = 24 };
@@ -101,19 +97,21 @@ static void add_options(struct memory_request *o, struct tool_opt *opts) {
          .help = "for COMMAND: record call sites in this MODE of record "
                  "(lang:64 for Python, Perl and Ruby, else stack:64)",
          .text = &o->files.sites},
-        {.name = "to",
-         .value = "FORMAT",
-         .help = "write csv, or folded: free bytes by the stacks of the blocks "
-                 "that hold them, for flame graphs",
-         .word = &o->to,
-         .words = to_name},
         {.letter = 'o',
          .value = "FILE",
-         .help = "file of --to (default: standard output, in place of the "
-                 "text)",
-         .text = &o->file,
-         .given = &o->has_file},
+         .help = "record COMMAND to FILE, and keep it",
+         .text = &o->files.record},
         COMPARE_RESULT_OPTIONS(&o->files),
+        {.name = "csv",
+         .value = "FILE",
+         .help = "write the rows of --by as CSV",
+         .text = &o->files.csv},
+        {.name = "folded",
+         .rare = true,
+         .value = "FILE",
+         .help = "write free bytes by the stacks of the blocks that hold them, "
+                 "for flame graphs; of one allocator",
+         .text = &o->files.other},
         {.name = "threads",
          .rare = true,
          .value = "MODE",
@@ -150,16 +148,13 @@ static bool is_usable(struct memory_request *o) {
                                f->operands);
         return false;
     }
-    if (!f->is_command && f->sites != NULL) {
-        (void)tool_usage_error("--sites needs a COMMAND");
+    if (!f->is_command && (f->sites != NULL || f->record != NULL)) {
+        (void)tool_usage_error("%s needs a COMMAND",
+                               f->sites != NULL ? "--sites" : "-o");
         return false;
     }
-    if (o->has_file && o->to == TO_NOTHING) {
-        (void)tool_usage_error("-o: \"%s\": no --to=FORMAT is given", o->file);
-        return false;
-    }
-    if (o->to == TO_FOLDED && o->base.contestants.count != 1) {
-        (void)tool_usage_error("--to=folded is for one allocator: name it with "
+    if (f->other != NULL && o->base.contestants.count != 1) {
+        (void)tool_usage_error("--folded is for one allocator: name it with "
                                "-a");
         return false;
     }
@@ -198,10 +193,6 @@ static bool parse_request(struct memory_request *o, int argc, char **argv,
         return false;
     }
     *status = TOOL_USAGE;
-    if (o->file == NULL)
-        o->file = "-";
-    if (o->to != TO_NOTHING)
-        o->files.other = o->file;
     if (!compare_files_take(&o->files, &options) || !is_usable(o))
         return false;
     options.operand_count = 0; /* those are the comparison's */
@@ -421,7 +412,7 @@ static bool write_folded(struct memory_request *o) {
         tool_warn("%s has no call sites: record with --sites=stack",
                   o->report.trace);
     return memory_model_folded(r, memory_print_moment(&o->report, r), &names,
-                               o->file);
+                               o->files.other);
 }
 
 static bool write_reports(struct memory_request *o) {
@@ -437,8 +428,8 @@ static bool write_reports(struct memory_request *o) {
     const struct compare_files *f = &o->files;
     if (!tool_is_quiet() && !compare_files_take_stdout(f))
         memory_print(m, f->is_command ? stderr : stdout);
-    return (o->to != TO_CSV || memory_print_csv(m, o->file)) &&
-           (o->to != TO_FOLDED || write_folded(o)) &&
+    return (f->csv == NULL || memory_print_csv(m, f->csv)) &&
+           (f->other == NULL || write_folded(o)) &&
            (f->json == NULL || memory_print_json(m, f->json)) &&
            (f->html == NULL || memory_page(m, f->html));
 }
