@@ -106,7 +106,7 @@ for_each_number(const char *where, const struct tool_json_value *object,
         if (isnan(n))
             continue;
         if (!(n >= 0 && n <= COMPARE_MOST_FIGURE)) {
-            tool_error("%s: %s is %g, not a count from 0 to 1e18", where,
+            tool_error("%s: %s is %g, not a count from 0 to 2e19", where,
                        tool_json_key(v), n);
             return false;
         }
@@ -279,7 +279,7 @@ static bool add_memory(struct counts *all, struct compare_trace *t,
         if (isnan(value))
             continue;
         if (!(value >= 0 && value <= COMPARE_MOST_FIGURE)) {
-            tool_error("the replay: %s is %g, not a count from 0 to 1e18", key,
+            tool_error("the replay: %s is %g, not a count from 0 to 2e19", key,
                        value);
             return false;
         }
@@ -378,7 +378,7 @@ static bool read_saved(struct counts *all, const char *path) {
         double least = compare_json_number(v, "least");
         double most = compare_json_number(v, "most");
         if (!(least >= 0 && least <= most && most <= COMPARE_MOST_FIGURE)) {
-            tool_error("%s: %s is not a spread of counts from 0 to 1e18", path,
+            tool_error("%s: %s is not a spread of counts from 0 to 2e19", path,
                        tool_json_key(v));
             good = false;
             continue;

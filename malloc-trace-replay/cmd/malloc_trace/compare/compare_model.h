@@ -45,8 +45,8 @@ enum compare_metric compare_metric_find(const char *name, size_t length);
 /* Largest number of rounds, for -n and in a plan. */
 enum { COMPARE_MOST_ROUNDS = 100000 };
 
-/* Largest figure that a run may have: 30 years in ns, an exabyte. */
-#define COMPARE_MOST_FIGURE 1e18
+/* Largest figure that a run may have: more than 2^64 ns or bytes. */
+#define COMPARE_MOST_FIGURE 2e19
 
 /* --- Runs ----------------------------------------------------------------- */
 

@@ -35,7 +35,7 @@ static double json_figure(const struct tool_json_value *object, const char *key,
     double v = compare_json_number(object, key);
     if (isnan(v) || (v >= 0 && v <= COMPARE_MOST_FIGURE))
         return v;
-    snprintf(problem, 200, "its %s is %g, not a figure from 0 to 1e18", key, v);
+    snprintf(problem, 200, "its %s is %g, not a figure from 0 to 2e19", key, v);
     return NAN;
 }
 
