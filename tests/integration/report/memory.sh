@@ -320,7 +320,7 @@ END
 $CC -O1 -fno-builtin -o alive alive.c 2>"$err"
 record alive.lz4 ./alive || exit 99
 check "all is alive" memory -a glibc alive.lz4
-like "nothing to do" "$out" "what to do: nothing, nearly all is alive"
+like "nothing to do" "$out" "what to do: nothing, little is not alive"
 
 # --- Ways of asking the kernel --------------------------------------------------
 

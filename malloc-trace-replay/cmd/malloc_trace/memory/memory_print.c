@@ -287,7 +287,7 @@ static void print_remedies(const struct memory_report *m,
     fprintf(out, "\n  what to do%s\n",
             r->remedies != 0          ? ""
             : at->resident_bytes == 0 ? ": nothing is resident"
-                                      : ": nothing, nearly all is alive");
+                                      : ": nothing, little is not alive");
     for (size_t i = 0; i < r->remedies; i++)
         fprintf(out, "  %10s  %s\n", tool_text_bytes(&t, r->remedy[i].bytes),
                 r->remedy[i].text);

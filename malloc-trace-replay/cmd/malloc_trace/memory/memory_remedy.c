@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least share of the resident bytes that is worth a remedy: one of so many. */
+/* Least share of the resident bytes that is worth a remedy: one of so many; and
+   least bytes. */
 #define WORTH_PARTS 20u
+#define WORTH_BYTES ((uint64_t)1 << 20)
 
 /* Ways to give free pages back, by a word in the allocator's name. */
 static const struct {
@@ -110,7 +112,8 @@ static void find(const struct memory_report *m, struct memory_run *r) {
         const struct memory_figure figure = {"", part[i]};
         struct memory_remedy *y = &r->remedy[r->remedies];
         *y = (struct memory_remedy){.bytes = memory_figure_of(&figure, at)};
-        if (y->bytes <= at->resident_bytes / WORTH_PARTS)
+        if (y->bytes <= at->resident_bytes / WORTH_PARTS ||
+            y->bytes < WORTH_BYTES)
             continue;
         r->remedies++;
         if (part[i] == offsetof(struct memory_moment, empty_bytes))
