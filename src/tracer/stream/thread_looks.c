@@ -8,28 +8,37 @@
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
-/* Looks for which the step doubles, and how often it does. */
-#define LOOKS_PER_STEP 8u
-#define STEPS_MAX      12u
-#define LOOKS_MAX      (LOOKS_PER_STEP * (STEPS_MAX + 1) - 1)
+/* Looks for which the step doubles, and how often it does. Of sizes above 1 MiB
+   one block can be most of the memory, so more of them are looked at. */
+#define LOOKS_PER_STEP       8u
+#define LOOKS_PER_LARGE_STEP 64u
+#define LARGE_GROUP          24u
+#define STEPS_MAX            12u
 /* Looks that pass out of mind with each sample. */
 #define LOOKS_PASS 4u
 /* Part of the process's processor time that looks may take, after the first
-   300 us, and what it takes to make a page again: more than on most machines.
- */
+   10 ms, and what it takes to make a page again: more than on most machines. */
 #define BUDGET_PART ((uint64_t)100)
-#define BUDGET_NS   ((uint64_t)300000)
+#define BUDGET_NS   ((uint64_t)10000000)
 #define PAGE_NS     ((uint64_t)1000)
 /* Bounds on pages whose memory is given back: more than the first number are
    counted before, and need a budget; more than the second stay as they are. */
 #define PAGES_ASSUMED 256u
-#define PAGES_MAX     2048u
+#define PAGES_MAX     8192u
 
 static struct mtr_looks *looks(void) {
     return &mtr_recorder->looks;
 }
 
-static void spend(uint64_t ns, uint64_t pages) {
+/* Most time that the system calls of a look take, and for each of its pages: a
+   longer one was interrupted by other threads. */
+#define LOOK_NS      ((uint64_t)20000)
+#define LOOK_PAGE_NS ((uint64_t)300)
+
+/* Counts a look at BYTES since BEGIN; PAGES may have to be made again. */
+static void spend(uint64_t begin, size_t bytes, uint64_t pages) {
+    uint64_t most = LOOK_NS + bytes / tcm_os_page_size() * LOOK_PAGE_NS;
+    uint64_t ns = tcm_min_u64(mtr_clock_ns() - begin, most);
     (void)tcm_add_relaxed(&looks()->ns, ns);
     (void)tcm_add_relaxed(&looks()->pages_ns, pages * PAGE_NS);
 }
@@ -55,7 +64,9 @@ void mtr_looks_pass(struct mtr_looks *l) {
 static bool draw(struct mtr_thread *t, unsigned group) {
     struct mtr_thread_cold *c = t->cold;
     uint32_t n = tcm_load_relaxed(&looks()->count[group]);
-    uint32_t step = 1u << n / LOOKS_PER_STEP;
+    uint32_t per_step =
+        group < LARGE_GROUP ? LOOKS_PER_STEP : LOOKS_PER_LARGE_STEP;
+    uint32_t step = 1u << n / per_step;
     uint32_t random =
         (uint32_t)((t->next_token + c->id) * 0x9E3779B97F4A7C15 >> 40);
     uint64_t bit = (uint64_t)1 << group;
@@ -66,7 +77,8 @@ static bool draw(struct mtr_thread *t, unsigned group) {
         return false;
     }
     c->look_in[group] = (uint16_t)(random % (2 * step - 1));
-    tcm_store_relaxed(&looks()->count[group], n < LOOKS_MAX ? n + 1 : n);
+    uint32_t most = per_step * (STEPS_MAX + 1) - 1;
+    tcm_store_relaxed(&looks()->count[group], n < most ? n + 1 : n);
     return true;
 }
 
@@ -110,7 +122,7 @@ bool mtr_look_begins(struct mtr_thread *t, size_t size, void *block,
         return false;
     uint64_t begin = mtr_clock_ns();
     bool done = is_fresh || clear(start, end, has_room);
-    spend(mtr_clock_ns() - begin, 0);
+    spend(begin, end - start, 0);
     return done;
 }
 
@@ -133,6 +145,6 @@ bool mtr_look_ends(const void *block, size_t bytes, size_t *present) {
         *present = *present == end - start
                        ? bytes
                        : *present + (start - (uintptr_t)block);
-    spend(mtr_clock_ns() - begin, told ? *present / tcm_os_page_size() : 0);
+    spend(begin, bytes, told ? *present / tcm_os_page_size() : 0);
     return told;
 }

@@ -56,6 +56,15 @@ static void grow(void) {
     }
 }
 
+/* One block in forty is written, and only half of it. */
+static void seldom(void) {
+    for (int i = 0; i < 40; i++) {
+        make(malloc(40 * MIB), i == 30 ? 20 * MIB : 100);
+        free(block);
+        block = NULL;
+    }
+}
+
 /* With a block behind it, to memory that was in use, and within that to places
    that were written. */
 static void copy(void) {
@@ -183,6 +192,8 @@ int main(int argc, char **argv) {
     long before = peak();
     if (!strcmp(what, "tenth") || !strcmp(what, "live")) {
         make(malloc(LARGE), LARGE / 10);
+    } else if (!strcmp(what, "seldom")) {
+        seldom();
     } else if (!strcmp(what, "calloc")) {
         make(calloc(LARGE / 16, 16), 0);
     } else if (!strcmp(what, "grow")) {

@@ -60,7 +60,7 @@ make tenth
 
 # --- As much memory as the program had ----------------------------------------
 
-for what in tenth live several grow move shrink handed marked; do
+for what in tenth live several grow move shrink seldom handed marked; do
     make $what
     holds "$what" p
     near "$what: the replay's peak is the program's" "$(grown p)" \
