@@ -53,6 +53,7 @@ struct symbol_names {
     size_t texts, text_room;
     struct jit_map *map; /* by trace */
     bool failed;
+    const char *lacks; /* see symbol_names_lacks */
     struct symbol_modules *modules;
 };
 
@@ -161,6 +162,21 @@ static const char *keep(struct symbol_names *n, struct tool_map_entry *e,
     return shown;
 }
 
+/* Returns the demangler that this build lacks for TEXT, which is like a mangled
+   name of C++, Rust or D; NULL: none. */
+static const char *lacks_demangler(const char *text) {
+    char next = text[2];
+    bool digit = next >= '0' && next <= '9';
+    if (text[1] == 'Z')
+        return TCM_HAVE_DEMANGLE || (next != 'N' && next != 'L' && !digit)
+                   ? NULL
+                   : "libstdc++, which reads names of C++";
+    return !TCM_HAVE_RUST_DEMANGLE &&
+                   (digit || (text[1] == 'R' && next >= 'A' && next <= 'Z'))
+               ? "libiberty, which reads names of Rust and D"
+               : NULL;
+}
+
 /* TEXT demangled; TEXT itself if it is no mangled name. */
 static const char *demangled(struct symbol_names *n, const char *text) {
     if (text == NULL || text[0] != '_' || text[1] == '\0' ||
@@ -172,8 +188,11 @@ static const char *demangled(struct symbol_names *n, const char *text) {
     if (e->value != 0)
         return n->text[e->value - 1];
     char *plain = demangle(text);
-    if (plain == NULL)
+    if (plain == NULL) {
+        if (n->lacks == NULL)
+            n->lacks = lacks_demangler(text);
         return text;
+    }
     if (cut_rust_hash(plain))
         decode_rust(plain);
     shorten_strings(plain);
@@ -408,4 +427,8 @@ uint32_t symbol_names_count(const struct symbol_names *n) {
 
 bool symbol_names_failed(const struct symbol_names *n) {
     return n->failed;
+}
+
+const char *symbol_names_lacks(const struct symbol_names *n) {
+    return n->lacks;
 }

@@ -50,5 +50,8 @@ const struct symbol_name *symbol_names_get(const struct symbol_names *n,
 uint32_t symbol_names_count(const struct symbol_names *n);
 /* True after an out of memory: some known sites are "(not known)". */
 bool symbol_names_failed(const struct symbol_names *n);
+/* Returns what this build lacks to demangle a name that was found; NULL:
+   nothing. */
+const char *symbol_names_lacks(const struct symbol_names *n);
 
 #endif

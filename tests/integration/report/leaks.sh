@@ -182,6 +182,13 @@ like "and the text says what that misses" "$out" \
     "^only callers are recorded: libraries' blocks are among these; .*=stack\$"
 is "as that of stacks does not" "$(leaks kept.lz4 | grep -c callers)" 0
 
+fails_with "no call sites, though stacks were to be recorded" 4 leaks \
+    --sites=stack -- env -u TCMALLOC_TRACE_SITES ./app leak
+like "says so" "$err" '^[^:]*: warning: no call of [a-z]* has a call site, though'
+is "and does not advise what was used" "$(grep -c sites=stack "$err")" 0
+fails_with "a recording without call sites" 4 leaks --sites=none -- ./app leak
+like "is told how to have them" "$err" 'app has no call sites: record with --sit'
+
 # Growth.
 fails_with "growth" 4 leaks --growing --json grow.json -- ./app grow
 is "is of one function" "$(found grow.json | cut -d ' ' -f 3)" remember

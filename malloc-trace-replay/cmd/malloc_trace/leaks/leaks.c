@@ -49,7 +49,8 @@
 
 struct command {
     char **argv;       /* NULL: none */
-    const char *sites; /* mode; NULL: that of the program's kind */
+    const char *sites; /* mode; NULL: that of the program's kind, which
+                          record_command stores */
     const char *file;  /* to record to; NULL: a temporary one */
     int status;        /* its exit status, as a shell gives it */
     struct tool_temp_folder folder;
@@ -134,8 +135,9 @@ static bool record_command(struct command *c) {
         return false;
     else
         open_recordings_pattern(c->folder.path, output);
-    snprintf(sites, sizeof(sites), "--sites=%s",
-             c->sites == NULL ? facts.sites : c->sites);
+    if (c->sites == NULL)
+        c->sites = facts.sites;
+    snprintf(sites, sizeof(sites), "--sites=%s", c->sites);
     const char *const words[] = {"malloc-trace", "record", "--quiet", "-o",
                                  output,         sites,    "--"};
     while (c->argv[count] != NULL)
@@ -541,6 +543,15 @@ static bool exceeds(const struct leaks *l, const struct run *r) {
            ((any || r->limits_blocks) && l->blocks > r->max_blocks);
 }
 
+/* Tells whether the recording was to have stacks: no more can be asked for. */
+static bool wants_stacks(const struct leaks *l, const struct run *r) {
+    const char *sites = r->command.sites;
+    unsigned mode = l->t.sites.mode.mode;
+    return mode == MTF_SITE_MODE_STACK || mode == MTF_SITE_MODE_LANG ||
+           (sites != NULL && (strncmp(sites, "stack", 5) == 0 ||
+                              strncmp(sites, "lang", 4) == 0));
+}
+
 /* Says why rows may be no leaks, or others may be missing. */
 static void print_doubts(const struct leaks *l, const struct run *r) {
     if (l->t.sampled)
@@ -550,9 +561,10 @@ static void print_doubts(const struct leaks *l, const struct run *r) {
     if (l->count == 0)
         return;
     if (l->t.sites.mode.mode == MTF_SITE_MODE_CALLER)
-        fputs("only callers are recorded: libraries' blocks are among these; "
-              "use --sites=stack\n",
-              r->out);
+        fprintf(r->out,
+                "only callers are recorded: libraries' blocks are among "
+                "these%s\n",
+                wants_stacks(l, r) ? "" : "; use --sites=stack");
     if (!l->growing && l->t.is_part)
         fputs("the recording lacks the program's beginning or end: what it "
               "still uses is\namong these; --growing tells what becomes more\n",
@@ -581,7 +593,11 @@ static int report_leaks(struct run *r) {
         return l.status;
     }
     bool found = exceeds(&l, r);
-    if (l.t.sited == 0)
+    if (l.t.sited == 0 && wants_stacks(&l, r))
+        tool_warn("no call of %s has a call site, though stacks were to be "
+                  "recorded",
+                  r->name);
+    else if (l.t.sited == 0)
         tool_warn("%s has no call sites: record with --sites=stack", r->name);
     if (!tool_is_quiet() && (r->command.argv != NULL || r->json == NULL ||
                              !tool_file_is_stdout(r->json))) {
@@ -589,8 +605,8 @@ static int report_leaks(struct run *r) {
         print_rows(&l, r);
         print_suppressed(&l, r);
         print_doubts(&l, r);
-        report_print_bare(r->out, &l.rows);
         report_print_wrong_frees(r->out, &l.t);
+        report_print_bare(r->out, &l.rows);
     }
     int status = found ? TOOL_BUDGET : l.status;
     if (r->json != NULL && !write_json(&l, r, found))

@@ -229,6 +229,8 @@ void report_print_bare(FILE *f, const struct report_rows *r) {
         fprintf(f, "no debug information of %s: %s\n",
                 tool_text_shown(tool_file_base(r->bare_module)),
                 tool_text_shown(r->bare_remedy));
+    if (r->lacks != NULL)
+        fprintf(f, "names stay mangled: this build lacks %s\n", r->lacks);
 }
 
 void report_print_wrong_frees(FILE *f, const struct report_tallies *t) {
@@ -250,8 +252,8 @@ void report_print_notes(const struct report_rows *r,
         printf("%s are named by library functions: record with --sites=stack "
                "for callers\n",
                tool_text_bytes(&text, r->library_bytes));
-    report_print_bare(stdout, r);
     report_print_wrong_frees(stdout, t);
+    report_print_bare(stdout, r);
 }
 
 /* Prints the largest stacks of the row at index ROW, with their shares of

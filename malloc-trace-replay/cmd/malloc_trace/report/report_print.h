@@ -36,7 +36,8 @@ void report_print_rows(const struct report_rows *r,
    something. */
 void report_print_notes(const struct report_rows *r,
                         const struct report_tallies *t);
-/* Prints the one of these notes that is for rows without debug information. */
+/* Prints those of these notes that are for rows without debug information or
+   readable names. */
 void report_print_bare(FILE *f, const struct report_rows *r);
 /* Prints how many wrong frees the recordings have, if they have some. */
 void report_print_wrong_frees(FILE *f, const struct report_tallies *t);

@@ -248,6 +248,7 @@ bool report_rows_add(struct report_rows *r, const struct report_tallies *t,
             count_named(r, &labels, a);
     }
     report_labels_fini(&labels);
+    r->lacks = symbol_names_lacks(names);
     TCM_ASSERT(!good || totals_add_up(r));
     return good && !symbol_names_failed(names);
 }

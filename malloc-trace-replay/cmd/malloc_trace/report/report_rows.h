@@ -57,6 +57,7 @@ struct report_rows {
     uint64_t bare_most;  /* of these, the most of one tally, */
     const char *bare_module; /* in this module */
     const char *bare_remedy; /* see struct symbol_name */
+    const char *lacks;       /* see symbol_names_lacks */
 };
 
 /* Choice of tallies that become rows, and how rows are named. All zero: all
