@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "common/main.h"
 #include "common/queue.h"
+#include "common/text.h"
 #include "formats/format_import.h"
 #include "sort/sorter.h"
 #include "trace/ops.h"
@@ -352,7 +353,23 @@ bool trace_is_one(const char *name) {
     return is;
 }
 
-int trace_not_seen(const char *name) {
+/* An allocator of no name that is known may pass its calls on to the next one:
+   with this many of them it does. */
+#define PASSED_ON 1000u
+
+int trace_not_seen(const char *name, uint64_t calls, const char *allocator) {
+    static const char in_file[] = "static ";
+    const char *own = strncmp(allocator, in_file, strlen(in_file)) == 0
+                          ? allocator + strlen(in_file)
+                          : NULL;
+    if (calls != 0 &&
+        (own == NULL || (calls >= PASSED_ON && strcmp(own, "malloc") == 0)))
+        return TOOL_OK;
+    if (calls != 0)
+        return tool_not_judged(name,
+                               "the program's file has an allocator of its own "
+                               "(%s), whose blocks are not recorded",
+                               tool_text_shown(own));
     return tool_not_judged(name, "no call of malloc was recorded; where the "
                                  "program makes some, it is static, setuid, "
                                  "has an allocator of its own, or unset "

@@ -64,8 +64,9 @@ int trace_close(struct trace *t, bool given_up);
 bool trace_is_program(const char *name);
 /* Tells whether NAME is a trace of any kind. */
 bool trace_is_one(const char *name);
-/* Says that NAME, a trace or a command, has no recorded call, so that nothing
-   of it can be judged; returns TOOL_DAMAGED. */
-int trace_not_seen(const char *name);
+/* Tells whether the recording NAME, a trace or a command, of CALLS has the
+   program's blocks, for which ALLOCATOR is as in MTF_TAG_ALLOCATOR. Returns
+   TOOL_OK, or TOOL_DAMAGED after a message that nothing can be judged. */
+int trace_not_seen(const char *name, uint64_t calls, const char *allocator);
 
 #endif

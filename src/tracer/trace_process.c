@@ -27,8 +27,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUTPUT "TCMALLOC_TRACE_OUTPUT"
-#define OWNER  "TCMALLOC_TRACE_OWNER"
+#define OUTPUT    "TCMALLOC_TRACE_OUTPUT"
+#define OWNER     "TCMALLOC_TRACE_OWNER"
+#define ALLOCATOR "TCMALLOC_TRACE_ALLOCATOR"
 
 extern char **environ;
 
@@ -86,11 +87,29 @@ static const char *origin_of(const struct link_map *m, const char *file) {
                                                               : "linked ";
 }
 
+/* Takes the allocator that `malloc-trace record` found in the program's file,
+   which need not export one symbol of it. Programs that come by exec inherit
+   the variable. */
+static bool take_found_allocator(void) {
+    struct mtr_config *c = &mtr_config;
+    const char *found = tcm_env_get(ALLOCATOR);
+    const char *slash = found == NULL ? NULL : strrchr(found, '/');
+    struct tcm_fmt f;
+    if (slash == NULL || strcmp(slash + 1, c->executable) != 0)
+        return false;
+    tcm_fmt_init(&f, c->allocator, sizeof(c->allocator));
+    tcm_fmt_str(&f, "static ");
+    tcm_fmt_mem(&f, found, (size_t)(slash - found));
+    return true;
+}
+
 /* Finds the allocator that the program would have without this library: the
    first module that defines malloc, unless that is the C library. */
 static void read_allocator(void) {
     struct tcm_elf_module own;
     struct tcm_elf_symbols s;
+    if (take_found_allocator())
+        return;
     if (!tcm_elf_module_at((uintptr_t)&read_allocator, &own))
         return;
     for (const struct link_map *m = tcm_elf_loaded(); m != NULL;

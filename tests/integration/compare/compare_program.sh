@@ -328,6 +328,39 @@ for command in leaks report 'report --leaks' compare tune memory \
         "^malloc-trace ${command%% *}: not judged: own.lz4: no call of malloc"
 done
 
+# A trace of few calls, of a program whose file has an allocator, is not judged;
+# one of a program that is linked with an allocator's library is.
+for command in leaks compare tune memory 'gate --save-baseline unseen'; do
+    [ -e rjem ] || continue
+    "$malloc_trace" record -q -o rjem.lz4 -- ./rjem 2>"$err"
+    fails_with "$command does not judge a trace of rjem" 3 \
+        "$malloc_trace" $command rjem.lz4
+    like "$command says first whose blocks it lacks" "$err" \
+        "^malloc-trace ${command%% *}: not judged: rjem.lz4: .*own \\(jemalloc\\)"
+    is "$command says nothing else of it" "$(cat "$out" "$err" | grep -c .)" 1
+done
+is "no counts of rjem.lz4 are saved" "$(ls unseen 2>&-)" ""
+run "$malloc_trace" record -q -o script.lz4 -- \
+    env TCMALLOC_TRACE_ALLOCATOR=jemalloc/other ./does
+check "a program of another name is judged" "$malloc_trace" gate \
+    --save-baseline counts.other script.lz4
+{
+    echo 'int mallctl(const char *n, void *a, void *b, void *c, long d);'
+    echo '__attribute__((constructor)) static void ask(void) {'
+    echo '    mallctl("thread.tcache.flush", 0, 0, 0, 0);'
+    echo '}'
+    cat does.c
+} >linked.c
+if run $CC -o linked linked.c -l:libjemalloc.so.2; then
+    run "$malloc_trace" record -q -o linked.lz4 -- ./linked
+    is "one that is linked with jemalloc: no warning" \
+        "$(grep -c 'allocator of its' "$err")" 0
+    check "one that is linked with jemalloc is judged" "$malloc_trace" gate \
+        --save-baseline counts.linked linked.lz4
+else
+    skip "one that is linked with jemalloc" "it cannot be linked"
+fi
+
 # --- Gate ---------------------------------------------------------------------
 
 for output in json csv html; do

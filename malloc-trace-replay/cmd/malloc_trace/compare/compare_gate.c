@@ -166,9 +166,9 @@ static bool read_trace(struct comparison *c, const struct compare_trace *t,
     /* losses of a raw trace are told of here */
     if (trace_close(&in, !good) != TOOL_OK)
         c->lacks = true;
-    if (good && info_event_count(f) == 0)
-        good = compare_traces_unseen(c, t->name);
-    return good;
+    return good &&
+           compare_traces_seen(c, t->name, info_event_count(f),
+                               f->have_header ? f->header.allocator : "");
 }
 
 static bool count_trace(struct counts *all, struct comparison *c,

@@ -193,9 +193,10 @@ static bool add_sorted(struct comparison *c, const char *name,
            sort_trace(c, &c->trace[c->traces - 1], name, path);
 }
 
-bool compare_traces_unseen(struct comparison *c, const char *name) {
-    c->unseen = trace_not_seen(name) != TOOL_OK;
-    return false;
+bool compare_traces_seen(struct comparison *c, const char *name, uint64_t calls,
+                         const char *allocator) {
+    c->unseen = trace_not_seen(name, calls, allocator) != TOOL_OK;
+    return !c->unseen;
 }
 
 int compare_traces_failed(const struct comparison *c) {
@@ -219,8 +220,8 @@ static bool add_trace(struct comparison *c, const char *name,
     bool good = replayable ? comparison_add_trace(c, path, name) &&
                                  scan_trace(c, &c->trace[before])
                            : add_sorted(c, name, sorted);
-    if (good && c->trace[before].ops == 0)
-        good = compare_traces_unseen(c, name);
+    good = good && compare_traces_seen(c, name, c->trace[before].ops,
+                                       c->trace[before].allocator);
     if (!good && c->traces > before)
         comparison_remove_trace(c);
     TCM_ASSERT(c->traces == before + good);
@@ -625,7 +626,7 @@ static bool record_command(struct comparison *c, const struct compare_files *f,
         (all.count == 0 || (all.count > 1 && all.list[0].events == 0))) {
         good = false;
         if (!WIFEXITED(end.status) || WEXITSTATUS(end.status) < CANNOT_RUN)
-            (void)compare_traces_unseen(c, command);
+            (void)compare_traces_seen(c, command, 0, "");
     }
     good = good && add_recordings(c, &all, f, sorted);
     open_recordings_free(&all);

@@ -111,9 +111,10 @@ bool compare_traces_gather(struct comparison *c, const struct compare_files *f,
                            const char *folder, const char *sorted,
                            struct compare_recorded *r);
 
-/* Says that NAME has no operations, for compare_traces_failed; returns
-   false. */
-bool compare_traces_unseen(struct comparison *c, const char *name);
+/* Tells by trace_not_seen whether NAME can be judged; if not, for
+   compare_traces_failed, too. */
+bool compare_traces_seen(struct comparison *c, const char *name, uint64_t calls,
+                         const char *allocator);
 /* Exit status where the traces of C could not be had. */
 int compare_traces_failed(const struct comparison *c);
 

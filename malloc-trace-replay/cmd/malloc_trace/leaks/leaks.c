@@ -171,7 +171,7 @@ static bool record_command(struct command *c) {
     if (c->file != NULL ? find_last_trace(c) : find_largest_trace(c))
         return true;
     if (c->status == 0)
-        c->status = trace_not_seen(c->argv[0]);
+        c->status = trace_not_seen(c->argv[0], 0, "");
     return false;
 }
 

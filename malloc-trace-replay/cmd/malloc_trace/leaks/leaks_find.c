@@ -396,9 +396,14 @@ bool leaks_find(struct leaks *l, const struct leaks_options *o) {
         return false;
     }
     l->status = l->t.status;
-    if (l->t.exact.calls + l->t.exact.failed == 0) {
-        if (l->status == TOOL_OK)
-            l->status = trace_not_seen(l->t.name[0]);
+    uint64_t calls = l->t.exact.calls + l->t.exact.failed;
+    bool has_own = o->in->count == 1 && l->t.have_header;
+    if (calls == 0 && l->status != TOOL_OK)
+        return false;
+    int seen = trace_not_seen(l->t.name[0], calls,
+                              has_own ? l->t.header.allocator : "");
+    if (seen != TOOL_OK) {
+        l->status = seen;
         return false;
     }
     if (!choose_mode(l, o))

@@ -193,7 +193,8 @@ struct run {
     bool free_sites;
     bool check_frees;
     struct record_times times;
-    bool anyway; /* also if the program or the output has an obstacle */
+    bool anyway;     /* also if the program or the output has an obstacle */
+    char *allocator; /* for TCMALLOC_TRACE_ALLOCATOR; NULL: none */
 };
 
 static bool preload(const char *library) {
@@ -219,7 +220,10 @@ static bool set_environment(void *ctx) {
                 setenv("TCMALLOC_TRACE_OUTPUT", r->pattern, 1) == 0 &&
                 /* the command begins a recording of its own, also where this
                    program is being recorded */
-                unsetenv("TCMALLOC_TRACE_OWNER") == 0;
+                unsetenv("TCMALLOC_TRACE_OWNER") == 0 &&
+                (r->allocator == NULL ? unsetenv("TCMALLOC_TRACE_ALLOCATOR")
+                                      : setenv("TCMALLOC_TRACE_ALLOCATOR",
+                                               r->allocator, 1)) == 0;
     if (r->sites.mode != NULL)
         good = good && setenv("TCMALLOC_TRACE_SITES", r->sites.mode, 1) == 0;
     if (r->free_sites)
@@ -338,9 +342,14 @@ static int record(struct run *r, const char *file) {
                      ? NULL
                      : library;
     r->pattern = pattern;
+    if (program.takes_library && program.allocator != NULL &&
+        asprintf(&r->allocator, "%s/%s", program.allocator,
+                 tool_file_base(program.path)) < 0)
+        r->allocator = NULL;
     struct record_report *report = record_report_before(pattern);
     bool ran = report != NULL && run_command(r, &pid, &end, &exit_status);
     tool_preload_unlink(link);
+    free(r->allocator);
     if (report == NULL) {
         tool_error("out of memory");
         return TOOL_FAILED;

@@ -786,7 +786,7 @@ bool report_tally_close(struct report_reader *r) {
         t->status = status;
     if (t->status == TOOL_OK && !t->growing && !t->stopped &&
         t->all.calls + t->all.failed == 0)
-        t->status = trace_not_seen(name);
+        t->status = trace_not_seen(name, 0, "");
     return t->status != TOOL_FAILED && moment_is_there(t, name);
 }
 
