@@ -30,7 +30,7 @@
 
 /* --- Threads -------------------------------------------------------------- */
 
-void demux_init(struct demux *d, const struct slots *slots) {
+void demux_init(struct demux *d, struct slots *slots) {
     memset(d, 0, sizeof(*d));
     d->slots = slots;
     tcm_dlist_init(&d->by_age);
@@ -225,6 +225,14 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     case MTF_EVENT_WRONG: /* report --errors reads it from the raw trace */
         d->wrong_frees++;
         return 0;
+    case MTF_EVENT_EXTENSION:
+        /* Tokens of the parent are in no event but this one. */
+        if (e->call != MTF_EXTENSION_FREE_INHERITED ||
+            !slots_has(d->slots, e->value))
+            return convert_plain(e, out);
+        d->inherited_frees++;
+        put(out, MTF_EVENT_FREE, MTF_CALL_FREE, e->value, 0, 0);
+        return 1;
     case MTF_EVENT_STATE: /* the decoder has noted it in the stream's state */
     case MTF_EVENT_UNTRACED:
     case MTF_EVENT_UNKNOWN: /* of a later version */

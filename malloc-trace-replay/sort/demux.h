@@ -137,9 +137,9 @@ struct demux {
     struct tool_map births;
     struct demux_thread *new_threads; /* with new segments; by next_new */
 
-    const struct slots *slots;      /* for prefetching */
-    uint64_t barriers;              /* read so far */
-    uint64_t last_time;             /* the greatest time read */
+    struct slots *slots; /* for prefetching, and for inherited blocks */
+    uint64_t barriers;   /* read so far */
+    uint64_t last_time;  /* the greatest time read */
     uint64_t held_bytes, held_peak; /* of segments in hand */
     size_t array_bytes;             /* of all threads' decoded events */
 
@@ -147,6 +147,7 @@ struct demux {
     uint64_t hidden_zero; /* segments that ended early with a zero byte */
     uint64_t present_events;
     uint64_t wrong_frees;
+    uint64_t inherited_frees; /* of blocks that the parent made */
     /* Definitions of call sites that were read and not yet written: u8 length
        and bytes of each. */
     uint8_t *site_defs;
@@ -156,7 +157,7 @@ struct demux {
     bool failed;      /* no memory */
 };
 
-void demux_init(struct demux *d, const struct slots *slots);
+void demux_init(struct demux *d, struct slots *slots);
 void demux_fini(struct demux *d);
 
 /* Returns the thread with ID, NULL if it has not appeared. */

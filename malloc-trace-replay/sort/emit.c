@@ -229,6 +229,33 @@ static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
     return true;
 }
 
+/* Blocks are made by plain calls, because the calls that free them are not
+   known. */
+void emit_inherited(struct emit *e, const struct inherited *in) {
+    struct mtf_proc_writer *w = e->writer;
+    struct mtf_proc_object place;
+    struct demux_thread *t = demux_thread(e->demux, 1);
+    if (t == NULL)
+        return;
+    count_thread(e, t);
+    mtf_proc_put_phase(w, MTF_PROC_PHASE_PROLOGUE);
+    mtf_proc_put_switch(w, t->id);
+    for (size_t i = 0; i < in->count; i++) {
+        const struct inherited_block *b = &in->block[i];
+        if (b->present != INHERITED_ALL)
+            mtf_proc_put_present(w, b->present);
+        if (b->align_log2 != 0)
+            mtf_proc_put_aligned(w, MTF_CALL_MEMALIGN, b->align_log2, b->size,
+                                 &place);
+        else
+            mtf_proc_put_alloc(w, MTF_CALL_MALLOC, b->size, &place);
+        e->counts.memaligns += b->align_log2 != 0;
+        e->counts.mallocs += b->align_log2 == 0;
+        new_object(e, b->token, b->size, place);
+    }
+    mtf_proc_put_phase(w, MTF_PROC_PHASE_RECORDED);
+}
+
 /* The call site of T's event at V. */
 static TCM_ALWAYS_INLINE uint32_t site_of(const struct demux_thread *t,
                                           const struct demux_event *v) {

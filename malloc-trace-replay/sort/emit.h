@@ -11,6 +11,7 @@
 
 #include "common/collections.h"
 #include "sort/demux.h"
+#include "sort/inherited.h"
 #include "sort/sort_slots.h"
 #include "trace/ops.h"
 #include "traceformat/proc_writer.h"
@@ -93,6 +94,9 @@ struct emit {
 /* False: no memory; emit_fini is still to be called. */
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w);
 void emit_fini(struct emit *e);
+
+/* Writes the prologue that makes the blocks of IN, by the first thread. */
+void emit_inherited(struct emit *e, const struct inherited *in);
 
 /* Reason why emit_run returned. */
 enum emit_stop {

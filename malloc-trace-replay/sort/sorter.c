@@ -43,9 +43,12 @@ static void account_notice(const struct mtf_item *item) {
 }
 
 static void finish_losses(struct sort_account *a, struct tool_raw *raw,
-                          const struct order *o) {
+                          const struct order *o, const struct inherited *in) {
     const struct demux *d = o->demux;
     const struct tool_ops_counts *c = &a->counts;
+    uint64_t inherited_mallocs = 0;
+    for (size_t i = 0; i < a->prologue_ops; i++)
+        inherited_mallocs += in->block[i].align_log2 == 0;
     for (size_t i = 0; i < d->ids.count; i++) {
         const struct demux_thread *t = d->threads[i];
         a->untraced_frees += t->state.untraced_frees;
@@ -53,14 +56,20 @@ static void finish_losses(struct sort_account *a, struct tool_raw *raw,
         a->dropped_events += tcm_max_u64(t->dropped, t->state.dropped);
     }
     const struct tool_raw_counts found = {
-        c->mallocs, c->memaligns,      c->reallocs,       c->frees,
-        c->failed,  a->untraced_frees, a->dropped_events,
+        c->mallocs - inherited_mallocs,
+        c->memaligns - (a->prologue_ops - inherited_mallocs),
+        c->reallocs,
+        c->frees - d->inherited_frees,
+        c->failed,
+        a->untraced_frees,
+        a->dropped_events,
     };
     if (a->lost_bytes + a->bad_places == 0 && !a->interrupted)
         a->footer_problem = tool_raw_footer_problem(raw, &found);
     a->untraced_frees =
         c->untraced_frees +
         tool_raw_in_all(raw, MTF_ACCOUNT_UNTRACED_FREES, a->untraced_frees);
+    a->untraced_frees -= tcm_min_u64(d->inherited_frees, a->untraced_frees);
     a->dropped_events =
         tool_raw_in_all(raw, MTF_ACCOUNT_DROPPED_EVENTS, a->dropped_events);
     a->bad_places += a->footer_problem != NULL;
@@ -68,7 +77,7 @@ static void finish_losses(struct sort_account *a, struct tool_raw *raw,
 
 /* Fills A; RAW has yielded its end, and lives as long as A. */
 static void account_finish(struct sort_account *a, struct tool_raw *raw,
-                           const struct order *o) {
+                           const struct order *o, const struct inherited *in) {
     const struct demux *d = o->demux;
     const struct emit *e = o->emit;
     const struct tool_ops_counts *c = &e->counts;
@@ -91,7 +100,8 @@ static void account_finish(struct sort_account *a, struct tool_raw *raw,
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;
     a->bad_places = d->bad_places + d->hidden_zero;
     a->wrong_frees = d->wrong_frees;
-    finish_losses(a, raw, o);
+    a->prologue_ops = in == NULL ? 0 : in->count;
+    finish_losses(a, raw, o, in);
     a->raw_bytes = tool_raw_bytes(raw);
     a->file_bytes = tool_raw_stored_bytes(raw);
     a->growing = tool_raw_is_growing(raw);
@@ -142,7 +152,7 @@ static size_t account_values(const struct sort_account *a,
     };
     size_t n = TCM_ARRAY_SIZE(own);
     memcpy(values, own, sizeof(own));
-    if (a->is_part) {
+    if (a->is_part || a->prologue_ops != 0) {
         memcpy(values + n, filtered, sizeof(filtered));
         n += TCM_ARRAY_SIZE(filtered);
     }
@@ -295,6 +305,8 @@ static bool begin(struct sorter *s, const void *header, uint32_t length) {
     s->begun = true;
     mtf_proc_writer_begin(&s->writer, write_bytes, grow_stack, s, header,
                           length);
+    if (o->inherited != NULL && o->inherited->count != 0)
+        emit_inherited(&s->emit, o->inherited);
     return good_so_far(s);
 }
 
@@ -391,13 +403,13 @@ const char *sorter_problem(const struct sorter *s) {
 bool sorter_end_part(struct sorter *s) {
     TCM_ASSERT(s->begun && s->options.is_part);
     mtf_proc_flush(&s->writer);
-    account_finish(&s->account, s->raw, &s->order);
+    account_finish(&s->account, s->raw, &s->order, s->options.inherited);
     return good_so_far(s);
 }
 
 bool sorter_end(struct sorter *s) {
     TCM_ASSERT(s->begun && !s->options.is_part);
-    account_finish(&s->account, s->raw, &s->order);
+    account_finish(&s->account, s->raw, &s->order, s->options.inherited);
     sort_account_end(&s->account, &s->writer);
     return good_so_far(s);
 }

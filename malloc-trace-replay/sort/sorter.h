@@ -21,6 +21,7 @@
 #define TOOL_SORT_SORTER_H
 
 #include "common/input.h"
+#include "sort/inherited.h"
 #include "trace/ops.h"
 #include "trace/raw.h"
 #include "traceformat/proc_writer.h"
@@ -58,7 +59,9 @@ struct sorter_options {
     bool quiet;            /* warn only of what is missing or damaged */
     bool no_sites;         /* leave call sites out */
     bool is_part;          /* WRITE feeds a window, which ends the trace */
-    bool fine_times;       /* write times every ORDER_TIME_FINE_NS, for cuts */
+    /* Blocks that the process inherited, which a prologue makes; NULL: none. */
+    const struct inherited *inherited;
+    bool fine_times; /* write times every ORDER_TIME_FINE_NS, for cuts */
     /* Called before the first bytes, with the raw trace's header; LENGTH 0: it
        has none. False: the sorter fails. NULL: not called. */
     bool (*begin)(void *ctx, const void *header, uint32_t length);

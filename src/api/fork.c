@@ -125,14 +125,17 @@ static void before_fork(void) {
     has_locks = tcm_locks_held == 0;
     if (!has_locks)
         return;
+    uint64_t number = tcm_trace_forks(); /* may wait for the saver */
     lock_streams();
     tcm_record_fork_prepare();
     tcm_heap_fork_prepare();
+    tcm_trace_fork_note(number);
 }
 
 static void after_fork_in_parent(void) {
     TCM_ASSERT(tcm_locks_held != 0);
     if (has_locks) {
+        tcm_trace_fork_note(0);
         tcm_heap_fork_parent();
         tcm_record_fork_parent();
         unlock_streams();

@@ -182,17 +182,35 @@ static void set_word(uint64_t *word, uint64_t token) {
         *word = token;
 }
 
-/* Takes the token out of WORD; 0 if the block was made while not recording. */
-static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
+/* Takes the token out of WORD; 0 if the block was made while not recording.
+   *INHERITED: its name if the parent of a forked child has recorded the block,
+   else 0. */
+static uint64_t take_token(const struct mtr_thread *t, uint64_t *word,
+                           uint64_t *inherited) {
+    *inherited = 0;
     if (word == NULL)
         return 0;
     uint64_t token = mtr_word_token(*word);
     if (token < mtr_first_token(t)) {
+        if (token >= MTR_TOKEN_LIVE && mtr_has_inherited())
+            *inherited = mtr_token_name(token);
         *word = 0;
         return 0;
     }
     mtr_word_mark(word);
     return token;
+}
+
+/* Records that the block of the parent's token INHERITED is freed; 0: it is no
+   such block. */
+static void put_inherited(struct mtr_thread *t, uint64_t inherited) {
+    if (inherited != 0)
+        mtr_put_extension(t, MTF_EXTENSION_FREE_INHERITED, inherited);
+}
+
+static void untraced_free(struct mtr_thread *t, uint64_t inherited) {
+    mtr_count_untraced_free(t);
+    put_inherited(t, inherited);
 }
 
 /* True if the call is dropped: it is counted, and its block gets no token. */
@@ -272,9 +290,9 @@ void tcm_trace_present(struct mtr_thread *t, const void *ptr,
 }
 
 void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word) {
-    uint64_t token = take_token(t, word);
+    uint64_t inherited, token = take_token(t, word, &inherited);
     if (token == 0) {
-        mtr_count_untraced_free(t);
+        untraced_free(t, inherited);
         return;
     }
     if (is_dropped(t, NULL))
@@ -286,9 +304,9 @@ void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word) {
 
 void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
                          uint64_t *word, uint64_t size) {
-    uint64_t token = take_token(t, word);
+    uint64_t inherited, token = take_token(t, word, &inherited);
     if (token == 0)
-        mtr_count_untraced_free(t);
+        untraced_free(t, inherited);
     else if (!is_dropped(t, NULL))
         mtr_put_free_size(t, call, token, size);
 }
@@ -360,20 +378,21 @@ void tcm_trace_forget(const void *ptr) {
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved) {
     bool looks = !moved && old_word != NULL && mtr_word_is_looked(*old_word);
-    uint64_t old = take_token(t, old_word);
+    uint64_t inherited, old = take_token(t, old_word, &inherited);
     if (is_dropped(t, new_word))
         return;
     set_word(new_word, old == 0 ? mtr_put_realloc_new(t, call, size, true)
                                 : mtr_put_realloc(t, call, size, old, moved));
+    put_inherited(t, inherited);
     if (looks)
         tcm_trace_looks(new_word);
 }
 
 void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
                            uint64_t *old_word) {
-    uint64_t old = take_token(t, old_word);
+    uint64_t inherited, old = take_token(t, old_word, &inherited);
     if (old == 0)
-        mtr_count_untraced_free(t);
+        untraced_free(t, inherited);
     else if (!is_dropped(t, NULL))
         mtr_put_realloc_end(t, call, old);
 }
@@ -580,6 +599,18 @@ void tcm_trace_thread_end(struct tcm_thread_state *self) {
     if (self->record != NULL)
         self->record->trace = NULL;
     self->late_id = mtr_thread_end(&self->trace);
+}
+
+uint64_t tcm_trace_forks(void) {
+    if (!tcm_trace_is_recording())
+        return 0;
+    uint64_t now = tcm_clock_ns();
+    tcm_trace_extension(MTF_EXTENSION_FORK, now);
+    return now;
+}
+
+void tcm_trace_fork_note(uint64_t fork) {
+    mtr_fork_note(fork);
 }
 
 void tcm_trace_fork_child(struct tcm_thread_state *self) {

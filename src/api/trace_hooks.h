@@ -187,6 +187,11 @@ static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
     mtr_thread_end_dead(t);
 }
 void tcm_trace_exit(void);
+/* Records that this process is about to be forked. Returns the number of the
+   fork; 0: nothing is recorded. */
+uint64_t tcm_trace_forks(void);
+/* mtr_fork_note */
+void tcm_trace_fork_note(uint64_t fork);
 /* Called in the child of fork, whose only thread has the state SELF. */
 void tcm_trace_fork_child(struct tcm_thread_state *self);
 
@@ -332,6 +337,12 @@ static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
     (void)t;
 }
 static inline void tcm_trace_exit(void) {
+}
+static inline uint64_t tcm_trace_forks(void) {
+    return 0;
+}
+static inline void tcm_trace_fork_note(uint64_t fork) {
+    (void)fork;
 }
 static inline void tcm_trace_fork_child(struct tcm_thread_state *self) {
     (void)self;

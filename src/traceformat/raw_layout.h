@@ -63,7 +63,10 @@ enum mtf_header_tag {
     MTF_TAG_PART_START = 4, /* u64: bytes of the parts before it */
     /* how the program's own allocator came into it, and its name, if that is
        not the C library's: "linked jemalloc" */
-    MTF_TAG_ALLOCATOR = 5
+    MTF_TAG_ALLOCATOR = 5,
+    MTF_TAG_FORK = 6 /* u64: number of the fork that made the process, as in the
+                        parent's EXTENSION event; the recording has all calls
+                        since then */
 };
 
 /*

@@ -55,6 +55,8 @@ static void parse_fields(const uint8_t *p, const uint8_t *end,
             memcpy(&info->part, p, sizeof(info->part));
         } else if (tag == MTF_TAG_PART_START && n == sizeof(info->part_start))
             memcpy(&info->part_start, p, sizeof(info->part_start));
+        else if (tag == MTF_TAG_FORK && n == sizeof(info->fork))
+            memcpy(&info->fork, p, sizeof(info->fork));
         p += n;
     }
 }

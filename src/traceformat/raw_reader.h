@@ -30,6 +30,7 @@ struct mtf_raw_info {
     bool is_part; /* the trace is a part of a flight recording, */
     uint32_t part;
     uint64_t part_start; /* with this many bytes before it */
+    uint64_t fork;       /* MTF_TAG_FORK; 0: none */
 };
 
 /*

@@ -186,14 +186,16 @@ static size_t put_number(uint8_t *p, enum mtf_header_tag tag,
 
 size_t mtf_raw_build_full_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
-                                 const char *allocator, const uint32_t *part,
-                                 uint64_t start) {
+                                 const char *allocator, uint64_t fork,
+                                 const uint32_t *part, uint64_t start) {
     uint8_t *p = out;
     memset(p, 0, MTF_RAW_HEADER_MAX);
     size_t n = sizeof(*fixed);
     n += put_field(p + n, MTF_TAG_EXECUTABLE, executable);
     n += put_field(p + n, MTF_TAG_LIBRARY, library);
     n += put_field(p + n, MTF_TAG_ALLOCATOR, allocator);
+    if (fork != 0)
+        n += put_number(p + n, MTF_TAG_FORK, &fork, sizeof(fork));
     if (part != NULL) {
         n += put_number(p + n, MTF_TAG_PART, part, sizeof(*part));
         n += put_number(p + n, MTF_TAG_PART_START, &start, sizeof(start));
@@ -215,7 +217,7 @@ size_t mtf_raw_build_full_header(void *out, const struct mtf_raw_header *fixed,
 
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library) {
-    return mtf_raw_build_full_header(out, fixed, executable, library, NULL,
+    return mtf_raw_build_full_header(out, fixed, executable, library, NULL, 0,
                                      NULL, 0);
 }
 

@@ -81,12 +81,12 @@ bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library);
 /* Builds a header with more: ALLOCATOR as in MTF_TAG_ALLOCATOR (NULL: none),
-   and that of part *PART of a flight recording, with START bytes in the parts
-   before it (NULL: it is whole). */
+   FORK as in MTF_TAG_FORK (0: none), and that of part *PART of a flight
+   recording, with START bytes in the parts before it (NULL: it is whole). */
 size_t mtf_raw_build_full_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
-                                 const char *allocator, const uint32_t *part,
-                                 uint64_t start);
+                                 const char *allocator, uint64_t fork,
+                                 const uint32_t *part, uint64_t start);
 
 /* Writes the header, which comes first; HEADER is from mtf_raw_build_header. */
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,

@@ -269,15 +269,18 @@ enum mtf_wrong {
 #undef X
 };
 
-/* Functions that an EXTENSION event records: X(NAME, number, "text"). The
-   argument is malloc_trim's pad, the bytes to release, or 0. */
+/* Kinds of EXTENSION events: X(NAME, number, "text"). The argument is
+   malloc_trim's pad, the bytes to release, a fork's number, the token of an
+   inherited block, or 0. */
 #define MTF_EXTENSIONS(X)                                                      \
     X(TRIM, 1, "malloc_trim")                                                  \
     X(RELEASE_FREE_MEMORY, 2, "release_free_memory")                           \
     X(RELEASE_TO_SYSTEM, 3, "release_to_system")                               \
     X(MARK_IDLE, 4, "mark_thread_idle")                                        \
     X(MARK_TEMPORARILY_IDLE, 5, "mark_thread_temporarily_idle")                \
-    X(MARK_BUSY, 6, "mark_thread_busy")
+    X(MARK_BUSY, 6, "mark_thread_busy")                                        \
+    X(FORK, 7, "fork")                                                         \
+    X(FREE_INHERITED, 8, "free_inherited")
 
 enum mtf_extension {
 #define X(name, number, text) MTF_EXTENSION_##name = number,

@@ -201,5 +201,5 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
     };
     const char *library = "libtcmalloc_minimal " TCM_VERSION;
     return mtf_raw_build_full_header(out, &h, c->executable, library,
-                                     c->allocator, part, start);
+                                     c->allocator, rec->fork, part, start);
 }

@@ -139,6 +139,7 @@ struct mtr_recorder {
     bool pattern_per_process;   /* PATTERN has %p */
     int pattern_error;          /* errno of PATTERN, 0: usable */
     uint64_t first_token;
+    uint64_t fork; /* MTF_TAG_FORK; 0: the recording did not begin with one */
     uint64_t random;
     uint64_t start_ns;
     uint64_t start_cpu_ns; /* processor time of the process at the start, less

@@ -96,6 +96,8 @@ struct mtr_config {
     uint64_t limit_bytes; /* most bytes of the output, 0: no limit */
     uint64_t keep_bytes;  /* bytes that a flight recording keeps, 0: all */
     uint64_t token_end;   /* end of the tokens taken in all recordings */
+    uint64_t fork; /* MTF_TAG_FORK: of the fork that is on, or that made this
+                      process; 0: none, or a recording has begun since */
     struct mtr_identity self;
     struct mtr_identity parent;
     uint64_t stderr_dev, stderr_ino; /* of descriptor 2 at the start, or 0 */

@@ -220,6 +220,8 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
        head of its last buffer with this number. */
     tcm_store_relaxed(&rec->random, mtr_config.self.random);
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
+    rec->fork = mtr_config.fork;
+    mtr_config.fork = 0;
     rec->start_cpu_ns = tcm_clock_process_cpu_ns() - rec->looks.ns;
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
@@ -246,6 +248,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
 /* Begins a recording from MTR_STARTING, with a saver. false: it failed, and a
    message waits. */
 static bool begin_by_call(struct mtr_recorder *rec) {
+    mtr_config.fork = 0; /* calls since the fork are missing */
     bool ok = begin_session(rec, false) && need_saver(rec, true);
     uint32_t starting = MTR_STARTING;
     mtr_config.starts++;

@@ -166,6 +166,14 @@ void mtr_exit(void) {
  * buffers under the lock of the late stream keeps no other thread from forking.
  */
 
+void mtr_fork_note(uint64_t fork) {
+    mtr_config.fork = fork;
+}
+
+bool mtr_has_inherited(void) {
+    return mtr_recorder != NULL && mtr_recorder->fork != 0;
+}
+
 void mtr_fork_child(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;
     mtr_early_fork_child();

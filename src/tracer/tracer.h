@@ -41,6 +41,12 @@ static inline void mtr_leave(void) {
         mtr_leave_slow();
 }
 
+/* Notes that a fork with the number FORK is on, under a lock that all forks
+   take; 0: that it is over, in the parent. */
+void mtr_fork_note(uint64_t fork);
+/* True if blocks with tokens from before the recording may be those of its
+   parent's. */
+bool mtr_has_inherited(void);
 /* Resets the recorder in the child of fork; a child for which no handler runs
    finds its memory zeroed instead. SLOT is that of the only thread. */
 void mtr_fork_child(struct mtr_thread **slot);

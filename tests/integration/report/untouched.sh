@@ -82,6 +82,11 @@ is "info --timeline: room for all blocks" "$(grep -c touched out)" 0
 "$malloc_trace" report -q --to=html -o r.html barely.p
 like "report: at its plot of memory over time" r.html "$shown"
 
+# of_each KEY: the values of KEY of all traces in the file j.
+of_each() {
+    sed -n "s/^ *\"$1\": //p" j | tr -d ',' | xargs
+}
+
 # A forked child frees what it inherited, which is in no replay of its trace.
 cat >forked.c <<'END'
 #include <stdlib.h>
@@ -113,11 +118,71 @@ if $CC -O1 -fno-builtin -o forked forked.c 2>err &&
     like "replay: a forked child lacks what it inherited" out "^$lacks were freed"
     "$replay" "$parent" >out
     is "replay: its parent lacks nothing" "$(grep -c "^$lacks" out)" 0
-    "$malloc_trace" compare -n 3 -a glibc -a tcmalloc-mt "$child" >out 2>err
-    like "compare: a forked child lacks what it inherited" out "^f\..*: $lacks"
+    mkdir alone && cp "$child" alone
+    "$malloc_trace" compare -n 3 -a glibc -a tcmalloc-mt "alone/$child" >out \
+        2>err
+    like "compare: a forked child lacks what it inherited" out "^alone/.*: $lacks"
+    "$malloc_trace" compare -n 3 -a glibc -a tcmalloc-mt --json=j "$child" \
+        >out 2>err
+    is "compare: beside its parent's trace it lacks nothing" \
+        "$(of_each untraced_frees) $(of_each ops) $(grep -c "$lacks" out)" \
+        "0 1000 0"
 else
     skip "replay: a forked child lacks what it inherited" "not recorded here"
     skip "replay: its parent lacks nothing" "not recorded here"
     skip "compare: a forked child lacks what it inherited" "not recorded here"
+    skip "compare: beside its parent's trace it lacks nothing" \
+        "not recorded here"
+fi
+
+# A child of a child, blocks that another thread made, and blocks that children
+# resize.
+cat >generations.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *plain[300], *aligned[300], *resized[300], *other[300];
+static void *make_others(void *p) {
+    for (int i = 0; i < 300; i++)
+        memset(other[i] = malloc(5000), 1, 5000);
+    return p;
+}
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 300; i++) {
+        free(malloc(1000));
+        memset(plain[i] = calloc(1, 2000), 1, 2000);
+        memset(aligned[i] = aligned_alloc(4096, 8192), 1, 8192);
+        memset(resized[i] = malloc(100000), 1, 100000);
+    }
+    pthread_create(&thread, NULL, make_others, NULL);
+    pthread_join(thread, NULL);
+    if (fork() != 0)
+        return wait(NULL) < 0;
+    for (int i = 0; i < 300; i++) {
+        resized[i] = realloc(resized[i], i % 2 == 0 ? 200000 : 50);
+        free(aligned[i]);
+    }
+    if (fork() != 0)
+        return wait(NULL) < 0;
+    for (int i = 0; i < 300; i++) {
+        free(plain[i]);
+        free(resized[i]);
+        free(other[i]);
+    }
+    return 0;
+}
+END
+what="compare: a child of a child has what all before it made"
+# shellcheck disable=SC2086
+if $CC -O1 -fno-builtin -pthread -o generations generations.c 2>err &&
+    "$malloc_trace" record -q -o 'g.%p' -- ./generations 2>err; then
+    "$malloc_trace" compare -n 3 -a glibc -a tcmalloc-mt --json=j g.*[0-9] \
+        >out 2>err
+    is "$what" "$(of_each untraced_frees)" "0 0 0"
+else
+    skip "$what" "not recorded here"
 fi
 tap_end

@@ -161,7 +161,7 @@ static void find_places(struct trace *t, unsigned file) {
 static size_t build_header(uint8_t *out, int part) {
     struct mtf_raw_header h = example_header();
     uint32_t number = (uint32_t)part;
-    return mtf_raw_build_full_header(out, &h, "program", "recorder 1", NULL,
+    return mtf_raw_build_full_header(out, &h, "program", "recorder 1", NULL, 0,
                                      part < 0 ? NULL : &number, 0);
 }
 

@@ -378,13 +378,14 @@ static void test_long_names(void) {
     uint8_t header[MTF_RAW_HEADER_MAX];
     uint32_t part = 1;
     size_t n =
-        mtf_raw_build_full_header(header, &h, text, text, text, &part, 2);
+        mtf_raw_build_full_header(header, &h, text, text, text, 7, &part, 2);
     struct mtf_raw_info info;
     tap_ok(n <= MTF_RAW_HEADER_MAX && n % 8 == 0 &&
                mtf_raw_parse_header(header, n, &info) == MTF_OK &&
                strlen(info.executable) == 255 && strlen(info.library) == 255 &&
-               strlen(info.allocator) == 255,
-           "long names are cut");
+               strlen(info.allocator) == 255 && info.fork == 7 &&
+               info.is_part && info.part == 1 && info.part_start == 2,
+           "long names are cut, and numbers are behind them");
 }
 
 /* --- Streams ------------------------------------------------------------ */

@@ -19,6 +19,7 @@
 #include "common/text.h"
 #include "formats/format_import.h"
 #include "model/info.h"
+#include "open/forked.h"
 #include "open/recordings.h"
 #include "open/trace_open.h"
 #include "sort/sorter.h"
@@ -131,8 +132,14 @@ static bool sort_trace(struct comparison *c, struct compare_trace *t,
         return false;
     }
     enum sorter_step step = SORTER_FAILED;
-    struct sorter *s = sorter_new(&(struct sorter_options){
-        .name = name, .quiet = true, .write = write_sorted, .ctx = out});
+    struct inherited inherited;
+    forked_inherited(&inherited, name);
+    struct sorter *s =
+        sorter_new(&(struct sorter_options){.name = name,
+                                            .quiet = true,
+                                            .inherited = &inherited,
+                                            .write = write_sorted,
+                                            .ctx = out});
     if (s != NULL)
         while ((step = sorter_step(s)) == SORTER_MORE)
             continue;
@@ -150,11 +157,12 @@ static bool sort_trace(struct comparison *c, struct compare_trace *t,
             snprintf(t->allocator, sizeof(t->allocator), "%.63s",
                      info.allocator);
         t->threads = a->counts.threads;
-        t->ops = a->ops + a->counts.failed;
+        t->ops = a->ops + a->counts.failed - a->prologue_ops;
         t->has_times = a->end_ns > a->start_ns;
         c->lacks |= sorter_tell(s) != TOOL_OK;
     }
     sorter_free(s);
+    inherited_free(&inherited);
     if (!good)
         tool_output_drop(out);
     else if (!tool_output_close(out))

@@ -30,6 +30,19 @@ uint64_t replay_recorded_heap(const struct replay_recorded *c) {
     return taken > returned ? taken - returned : 0;
 }
 
+/* Events of a forked child's trace that its recorder did not count: a prologue,
+   and the frees of blocks that it made. */
+static uint64_t added_events(const struct mtf_proc_block *b) {
+    uint64_t prologue = 0, untraced = 0, left = 0;
+    if (!mtf_proc_account(b, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &prologue) ||
+        !mtf_proc_account(b, MTF_PROC_ACCOUNT_UNTRACED_FREES, &left) ||
+        !mtf_proc_account(
+            b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_UNTRACED_FREES,
+            &untraced))
+        return prologue;
+    return prologue + untraced - left;
+}
+
 void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b) {
     uint64_t first, last;
@@ -45,12 +58,14 @@ void replay_recorded_closing(struct replay_recorded *c,
         (mtf_proc_account(b, MTF_PROC_ACCOUNT_BEGINS_LATE, &v) && v != 0))
         c->is_part = true;
     uint64_t cpu, here, all;
-    /* The time of the whole recording does not fit a part of it. */
+    /* The time of the whole recording does not fit a part of it. A child's
+       recording is whole beside a prologue of what the child inherited. */
     if (mtf_proc_account(
             b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_PROGRAM_CPU_NS, &cpu) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
                          &all) &&
-        mtf_proc_account(b, MTF_PROC_ACCOUNT_EVENTS, &here) && here == all)
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_EVENTS, &here) &&
+        here == all + added_events(b))
         c->cpu_ns = cpu;
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
                          &all) &&
