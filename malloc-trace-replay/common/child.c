@@ -474,7 +474,7 @@ char *tool_child_text(int fd, size_t max, size_t *size) {
     size_t room = tcm_min_u64(tool_child_size(fd), max) + 1;
     char *text = malloc(room);
     if (text == NULL)
-        tool_error("out of memory");
+        tool_out_of_memory();
     else
         *size = tool_child_read(fd, text, room);
     return text;

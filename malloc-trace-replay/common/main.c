@@ -129,6 +129,11 @@ void tool_error(const char *fmt, ...) {
     va_end(ap);
 }
 
+bool tool_out_of_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
+
 void tool_warn(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);

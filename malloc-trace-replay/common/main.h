@@ -6,8 +6,8 @@
  * Invariants: a message is one line, written by one call; bytes that would
  * break the line or command the terminal are shown as \n or \xNN
  * (common/text.h). Nothing here allocates.
- * Threads: tool_error and tool_warn from any thread, the rest from the main
- * thread.
+ * Threads: tool_error, tool_out_of_memory and tool_warn from any thread, the
+ * rest from the main thread.
  */
 #ifndef TOOL_COMMON_MAIN_H
 #define TOOL_COMMON_MAIN_H
@@ -40,6 +40,8 @@ bool tool_own_program(const char *name, char path[PATH_MAX]);
 
 /* "NAME: text" on stderr. */
 void tool_error(const char *fmt, ...) TCM_PRINTF(1, 2);
+/* That error for "out of memory"; returns false. */
+bool tool_out_of_memory(void);
 /* "NAME: warning: text" on stderr. */
 void tool_warn(const char *fmt, ...) TCM_PRINTF(1, 2);
 /* "NAME: not judged: WHAT: text" on stderr, of what was not seen, or not all

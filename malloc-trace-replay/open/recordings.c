@@ -166,7 +166,7 @@ bool open_recordings_find(struct open_recordings *all, const char *folder,
     if (dir != NULL)
         closedir(dir);
     if (!good)
-        tool_error("out of memory");
+        tool_out_of_memory();
     char found[PATH_MAX], resolved[PATH_MAX];
     const char *executable = tool_file_find_command(command, found) &&
                                      realpath(found, resolved) != NULL

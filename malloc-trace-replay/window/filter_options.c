@@ -208,10 +208,8 @@ static bool read_names(struct filter_list *l, struct tool_raw *raw,
             tool_error("%s", tool_raw_item_text(raw, &item));
             return false;
         }
-        if (item.kind == MTF_ITEM_DATA && !take_data(l, threads, &item)) {
-            tool_error("out of memory");
-            return false;
-        }
+        if (item.kind == MTF_ITEM_DATA && !take_data(l, threads, &item))
+            return tool_out_of_memory();
     }
 }
 
@@ -231,7 +229,7 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
         tool_raw_read_ahead(raw);
         good = read_names(l, raw, &threads);
     } else {
-        tool_error("out of memory");
+        tool_out_of_memory();
     }
     tool_raw_close(raw);
     raw_threads_free(&threads);

@@ -22,7 +22,7 @@ static int run_program(const char *name, int argc, char **argv) {
     /* A word for -q, and the NULL at the end. */
     char **words = calloc((size_t)argc + 2, sizeof(*words));
     if (words == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     int n = 0;

@@ -310,7 +310,7 @@ static bool tell_failure(const struct work *w) {
         tool_error("%s: %s", tool_output_name(w->out),
                    tool_file_error_text(error));
     else if (w->out != NULL)
-        tool_error("out of memory");
+        tool_out_of_memory();
     return false;
 }
 
@@ -421,7 +421,7 @@ static int run(struct work *w) {
     if (!filter_list_resolve(&w->options.only, w->raw_name))
         return TOOL_FAILED;
     if (!make_filter(w) || (w->sorter = make_sorter(w)) == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     tool_stop_catch();

@@ -81,7 +81,7 @@ void replay_again_under(const char *library, char **words) {
     static char link[PATH_MAX];
     snprintf(preload, sizeof(preload), "%s", library);
     if (words == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return;
     }
     if (!tool_preload_link(preload, link))
@@ -288,10 +288,8 @@ static bool run_once(struct repeat *r, int result, int messages) {
     if (status > r->status)
         r->status = status;
     char *text = read_file_whole(result, &size);
-    if (text == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (text == NULL)
+        return tool_out_of_memory();
     /* A run that could not begin has printed why, and left nothing. */
     return size != 0 && take_run(r, text, size);
 }
@@ -373,9 +371,7 @@ static bool repeat_begin(struct repeat *r, int *result, int *messages) {
         r->value[f] = repeat_alloc(r->wanted * sizeof(*r->value[f]));
         good &= r->value[f] != NULL;
     }
-    if (!good)
-        tool_error("out of memory");
-    return good;
+    return good || tool_out_of_memory();
 }
 
 int replay_repeat(uint64_t runs, const char *json, char **words) {

@@ -35,11 +35,6 @@ static const char *own_settings(const char *name) {
 
 /* --- One contestant ------------------------------------------------------- */
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 bool compare_contestant_is_named(const struct compare_contestant *c,
                                  const char *name) {
     const char *a = own_settings(c->name), *b = own_settings(name);
@@ -193,18 +188,18 @@ static bool set_variable(struct compare_contestant *c, const char *text,
         char *more;
         if (asprintf(&more, "%s%c%.*s", c->env[i], separator_of(text, name),
                      (int)(length - name - 1), text + name + 1) < 0)
-            return out_of_memory();
+            return tool_out_of_memory();
         free(c->env[i]);
         c->env[i] = more;
         return true;
     }
     char **more = realloc(c->env, (c->envs + 1) * sizeof(*more));
     if (more == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     c->env = more;
     c->env[c->envs] = strndup(text, length);
     if (c->env[c->envs] == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     c->envs++;
     return true;
 }
@@ -250,14 +245,14 @@ append_contestant(struct compare_contestants *all, const char *name,
     }
     if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
                             sizeof(*all->list))) {
-        (void)out_of_memory();
+        (void)tool_out_of_memory();
         return NULL;
     }
     struct compare_contestant *c = &all->list[all->count];
     memset(c, 0, sizeof(*c));
     c->name = strndup(name, length);
     if (c->name == NULL) {
-        (void)out_of_memory();
+        (void)tool_out_of_memory();
         return NULL;
     }
     for (size_t i = 0; i < all->count; i++) {
@@ -276,7 +271,7 @@ append_contestant(struct compare_contestants *all, const char *name,
 
 static bool set_library(struct compare_contestant *c, const char *path) {
     c->library = strdup(path);
-    return c->library != NULL || out_of_memory();
+    return c->library != NULL || tool_out_of_memory();
 }
 
 bool compare_contestants_add_plain(struct compare_contestants *all,
@@ -285,7 +280,7 @@ bool compare_contestants_add_plain(struct compare_contestants *all,
     char *own = NULL;
     if (settings != NULL &&
         asprintf(&own, TOOL_ALLOCATOR_OWN "%s", settings) < 0)
-        return out_of_memory();
+        return tool_out_of_memory();
     if (own != NULL)
         name = own;
     struct compare_contestant *c = append_contestant(all, name, strlen(name));
@@ -332,7 +327,7 @@ bool compare_contestants_add(struct compare_contestants *all,
     }
     char *file = strndup(rest + 1, strcspn(rest + 1, ","));
     if (file == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     rest += 1 + strlen(file);
     enum tool_allocator_found there = TOOL_ALLOCATOR_UNKNOWN;
     if (strchr(file, '/') == NULL)
@@ -385,7 +380,7 @@ static bool add_variant(struct compare_contestants *all, size_t from,
         shown += 12;
     if (asprintf(&name, "%s,%.*s", all->list[from].name,
                  (int)(length - (size_t)(shown - setting)), shown) < 0)
-        return out_of_memory();
+        return tool_out_of_memory();
     struct compare_contestant *c = append_contestant(all, name, strlen(name));
     free(name);
     if (c == NULL || !set_library(c, all->list[from].library))

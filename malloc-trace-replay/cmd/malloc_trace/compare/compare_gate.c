@@ -65,7 +65,7 @@ static struct figure *find_figure(struct counts *all, const char *name) {
             return &all->list[i];
     if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
                             sizeof(*all->list))) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return NULL;
     }
     struct figure *f = &all->list[all->count++];

@@ -74,11 +74,6 @@ const char *comparison_few_recordings(const struct comparison *c) {
                                      : "these recordings";
 }
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 bool comparison_make_room(struct comparison *c, size_t rounds) {
     size_t n = c->contestants.count, a_round = n * c->traces;
     if (c->version == NULL) {
@@ -89,22 +84,22 @@ bool comparison_make_room(struct comparison *c, size_t rounds) {
         c->course = calloc(n, sizeof(*c->course));
         if (c->version == NULL || c->own_clock == NULL || c->latency == NULL ||
             c->latencies == NULL || c->course == NULL)
-            return out_of_memory();
+            return tool_out_of_memory();
     }
     size_t before = c->run == NULL ? 0 : c->rounds + 1;
     if (rounds + 1 <= before)
         return true;
     if ((rounds + 1) > SIZE_MAX / sizeof(*c->run) / (a_round + 1))
-        return out_of_memory();
+        return tool_out_of_memory();
     struct compare_run *run =
         realloc(c->run, (rounds + 1) * a_round * sizeof(*run));
     if (run == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     c->run = run;
     struct compare_program *program =
         realloc(c->program, (rounds + 1) * n * sizeof(*program));
     if (program == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     c->program = program;
     memset(run + before * a_round, 0,
            (rounds + 1 - before) * a_round * sizeof(*run));
@@ -118,7 +113,7 @@ bool comparison_add_trace(struct comparison *c, const char *path,
                           const char *name) {
     if (!tool_array_reserve(&c->trace, &c->trace_room, c->traces + 1,
                             sizeof(*c->trace)))
-        return out_of_memory();
+        return tool_out_of_memory();
     struct compare_trace *t = &c->trace[c->traces];
     memset(t, 0, sizeof(*t));
     t->recorded_cpu_ns = t->recorded_ns = NAN;
@@ -128,7 +123,7 @@ bool comparison_add_trace(struct comparison *c, const char *path,
     if (t->path == NULL || t->name == NULL) {
         free(t->path);
         free(t->name);
-        return out_of_memory();
+        return tool_out_of_memory();
     }
     c->traces++;
     return true;

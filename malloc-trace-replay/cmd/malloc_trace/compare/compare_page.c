@@ -15,10 +15,8 @@ static bool choose_colours(struct compare_page *h) {
     const struct comparison *c = h->c;
     size_t others = 0;
     h->colour = calloc(c->contestants.count, sizeof(*h->colour));
-    if (h->colour == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (h->colour == NULL)
+        return tool_out_of_memory();
     for (size_t i = 0; i < c->contestants.count; i++)
         h->colour[i] = COMPARE_PAGE_OTHER;
     for (size_t k = 0; k < h->sheet.ranked; k++)

@@ -323,11 +323,6 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
 
 /* --- The folder ----------------------------------------------------------- */
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 static bool is_empty(const char *dir) {
     struct dirent *entry;
     bool empty = true;
@@ -772,7 +767,7 @@ static bool read_part(struct merge_part *part, const char *dir) {
         return false;
     }
     part->index = calloc(part->plan.contestants.count, sizeof(*part->index));
-    return part->index != NULL || out_of_memory();
+    return part->index != NULL || tool_out_of_memory();
 }
 
 /* Sets up C as the first plan has it, but without traces. */
@@ -823,7 +818,7 @@ bool compare_plan_merge(struct comparison *c, char *const *dir, int n,
                         size_t *missing) {
     struct merge_part *part = calloc((size_t)n, sizeof(*part));
     size_t rounds = 0;
-    bool good = part == NULL ? out_of_memory() : begin_merge(c, dir[0]);
+    bool good = part == NULL ? tool_out_of_memory() : begin_merge(c, dir[0]);
     *missing = 0;
     for (int i = 0; good && i < n; i++) {
         good = read_part(&part[i], dir[i]) && merge_plan(c, &part[i]);

@@ -587,8 +587,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
     struct compare_sheet s;
     if (on == NULL || !compare_sheet_make(c, &s)) {
         free(on);
-        tool_error("out of memory");
-        return false;
+        return tool_out_of_memory();
     }
     compare_verdict_frontier(c, on);
     fprintf(out, "\nThe frontier of time and peak memory, beside %s\n",

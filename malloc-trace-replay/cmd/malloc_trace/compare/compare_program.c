@@ -335,10 +335,8 @@ bool compare_effect_of(const struct comparison *c, size_t contestant,
                        struct compare_effect *e) {
     double *room = malloc((2 * c->rounds + 1) * sizeof(*room));
     *e = (struct compare_effect){.share = NAN};
-    if (room == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (room == NULL)
+        return tool_out_of_memory();
     bool good = true;
     measure_effect(c, contestant, base, q, room, e);
     if (!isnan(e->base)) {
@@ -407,10 +405,8 @@ static bool find_split(const struct comparison *c, size_t contestant,
     struct compare_time_parts own, base;
     double *room = malloc((2 * c->rounds + 1) * sizeof(*room));
     *s = (struct split){.known = false};
-    if (room == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (room == NULL)
+        return tool_out_of_memory();
     s->base = program_parts(c, c->baseline, room);
     s->measured = program_parts(c, contestant, room);
     free(room);

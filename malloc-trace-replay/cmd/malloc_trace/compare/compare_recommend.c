@@ -453,7 +453,7 @@ bool compare_recommend(const struct comparison *c,
     *r = (struct compare_recommendation){.contestant = SIZE_MAX,
                                          .runner_up = SIZE_MAX};
     if (!good)
-        tool_error("out of memory");
+        tool_out_of_memory();
     for (size_t i = 0; good && i < c->contestants.count; i++) {
         struct compare_prospect *p = &all[i];
         if (!is_candidate(c, i))

@@ -363,10 +363,8 @@ static bool add_recordings(struct comparison *c,
         struct compare_trace *t = &c->trace[c->traces - 1];
         free(t->name);
         t->name = strdup(r->name);
-        if (t->name == NULL) {
-            tool_error("out of memory");
-            return false;
-        }
+        if (t->name == NULL)
+            return tool_out_of_memory();
     }
     TCM_ASSERT(taken == c->traces);
     if (taken < all->count && !f->again)
@@ -544,10 +542,8 @@ static bool run_recorder(char **command, char *pattern,
     while (command[words] != NULL)
         words++;
     char **argv = calloc(words + 7, sizeof(*argv));
-    if (argv == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (argv == NULL)
+        return tool_out_of_memory();
     bool good = tool_own_program("malloc-trace", program);
     char *const first[] = {program, record, quiet, output, pattern, dashes};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(first); i++)
@@ -571,8 +567,7 @@ static bool set_sites(const struct compare_files *f,
     if (!f->needs_sites ||
         setenv("TCMALLOC_TRACE_SITES", mode, f->sites != NULL) == 0)
         return true;
-    tool_error("out of memory");
-    return false;
+    return tool_out_of_memory();
 }
 
 /* Tells whether the command did what is wanted of it: its status does not
@@ -654,10 +649,8 @@ static bool add_again(struct comparison *c, struct compare_trace *t,
                       const char *name, const char *path) {
     struct compare_trace sorted = {.ops = 0};
     char **grown = realloc(t->again, (t->agains + 1) * sizeof(*grown));
-    if (grown == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (grown == NULL)
+        return tool_out_of_memory();
     t->again = grown;
     t->again[t->agains] = strdup(path);
     if (t->again[t->agains] == NULL || !sort_trace(c, &sorted, name, path) ||

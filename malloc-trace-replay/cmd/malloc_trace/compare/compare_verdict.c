@@ -107,10 +107,8 @@ static double count_others(const struct comparison *c) {
 bool compare_verdict_prepare(struct comparison *c) {
     TCM_ASSERT_SLOW(comparison_is_consistent(c));
     double *own = malloc((c->rounds * c->contestants.count + 1) * sizeof(*own));
-    if (own == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (own == NULL)
+        return tool_out_of_memory();
     for (size_t t = 0; t < c->traces; t++) {
         size_t n = 0;
         for (size_t r = 1; r <= c->rounds; r++)
@@ -157,8 +155,7 @@ static bool pairs_make(const struct comparison *c, size_t contestant,
     if (p->difference == NULL || p->counts == NULL) {
         free(p->difference);
         free(p->counts);
-        tool_error("out of memory");
-        return false;
+        return tool_out_of_memory();
     }
     p->figure = p->difference + n;
     p->by_trace = p->figure + 2 * n;
@@ -398,10 +395,8 @@ bool compare_verdict_parts(const struct comparison *c, size_t contestant,
     double time, system;
     size_t n = 0;
     *p = (struct compare_time_parts){.least = INFINITY, .most = -INFINITY};
-    if (room == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (room == NULL)
+        return tool_out_of_memory();
     for (size_t t = 0; t < c->traces; t++)
         p->ops += (double)c->trace[t].ops;
     for (size_t r = 1; r <= c->rounds; r++) {
@@ -480,7 +475,7 @@ static size_t rank_contestants(const struct comparison *c, size_t *order) {
     size_t n = 0;
     struct rank *rank = calloc(c->contestants.count, sizeof(*rank));
     if (rank == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return 0;
     }
     for (size_t i = 0; i < c->contestants.count; i++) {
@@ -538,8 +533,7 @@ bool compare_sheet_make(const struct comparison *c, struct compare_sheet *s) {
     s->order = calloc(c->contestants.count, sizeof(*s->order));
     if (s->verdict == NULL || s->order == NULL) {
         compare_sheet_free(s);
-        tool_error("out of memory");
-        return false;
+        return tool_out_of_memory();
     }
     for (size_t i = 0; i < c->contestants.count; i++)
         for (int m = 0; m < METRICS; m++)

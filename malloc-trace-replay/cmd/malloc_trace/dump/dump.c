@@ -78,7 +78,7 @@ int cmd_dump(int argc, char **argv) {
         return TOOL_USAGE;
     d.name = name == NULL ? "standard input" : name;
     if (!dump_lines_open(&d.lines)) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     if (!d.lines.over)

@@ -313,7 +313,7 @@ void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
     struct tool_ops_item item;
     struct proc_dump *w = malloc(sizeof(*w));
     if (w == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         d->status = TOOL_FAILED;
         tool_input_close(in);
         return;

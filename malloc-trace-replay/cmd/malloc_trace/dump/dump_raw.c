@@ -467,7 +467,7 @@ void dump_raw(struct dump *d, struct tool_input *in, const char *name) {
         has_memory = print_item(&r, &item);
     }
     if (!has_memory)
-        tool_error("out of memory");
+        tool_out_of_memory();
     else if (item.kind == MTF_ITEM_FAILED)
         tool_error("%s", tool_raw_item_text(r.raw, &item));
     else if (item.kind == MTF_ITEM_END)

@@ -175,7 +175,7 @@ int cmd_info(int argc, char **argv) {
         return status;
     struct info_file *files = calloc((size_t)o.operand_count, sizeof(*files));
     if (files == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     for (int i = 0; i < o.operand_count; i++)

@@ -228,7 +228,7 @@ static bool gather_trace(struct memory_request *o) {
                   (unsigned long long)o->trace.marks);
     o->names = symbol_names_new(&o->trace.sites, o->in.modules);
     if (o->names == NULL)
-        tool_error("out of memory");
+        tool_out_of_memory();
     return o->names != NULL;
 }
 
@@ -378,10 +378,8 @@ static bool explain_all(struct memory_request *o) {
     m->duration_ns = o->trace.end_ns - o->trace.start_ns;
     m->operations = o->trace.operations;
     m->run = calloc(count, sizeof(*m->run));
-    if (m->run == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (m->run == NULL)
+        return tool_out_of_memory();
     for (size_t i = 0; i < count; i++) {
         struct memory_run *r = &m->run[m->runs++];
         if (tool_stop_requested() || !explain_allocator(o, i, r))

@@ -584,7 +584,7 @@ bool memory_model_folded(const struct memory_run *r,
         read_joints(v, &j) && tally_sites(&j, names, &t) &&
         report_stacks_make(&stacks, &t, names->names, REPORT_STACKS_FUNCTION);
     if (!made)
-        tool_error("out of memory");
+        tool_out_of_memory();
     bool good = made && report_export_folded(&stacks, REPORT_SORT_LIVE, file);
     report_stacks_fini(&stacks);
     free(t.tally);

@@ -925,6 +925,6 @@ bool memory_page(const struct memory_report *m, const char *path) {
         return false;
     bool good = put_all(&page, m);
     if (!good)
-        tool_error("out of memory");
+        tool_out_of_memory();
     return page_close(&page, good);
 }

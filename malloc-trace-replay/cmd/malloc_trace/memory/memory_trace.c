@@ -14,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 /* Sets the operations of wishes whose time has come. */
 static void note_time(struct memory_trace *t, uint64_t ns) {
     if (t->start_ns == 0)
@@ -46,7 +41,7 @@ static bool note_thread(struct memory_trace *t, uint32_t id,
                         const uint8_t *name, size_t n) {
     if (!tool_array_reserve(&t->thread, &t->thread_room, t->threads + 1,
                             sizeof(*t->thread)))
-        return out_of_memory();
+        return tool_out_of_memory();
     struct report_thread *thread = &t->thread[t->threads++];
     *thread = (struct report_thread){.id = id};
     snprintf(thread->name, sizeof(thread->name), "%.*s",
@@ -68,7 +63,7 @@ static bool take_record(struct memory_trace *t,
         return true;
     case MTF_OP_SITE_DEF:
         bytes = mtf_proc_bytes(block, op, &n);
-        return tool_sites_take(&t->sites, bytes, n) || out_of_memory();
+        return tool_sites_take(&t->sites, bytes, n) || tool_out_of_memory();
     case MTF_OP_MARK:
         bytes = mtf_proc_bytes(block, op, &n);
         note_mark(t, bytes, n);
@@ -92,7 +87,7 @@ static bool take_operation(struct memory_trace *t, struct info_live *live,
     t->operations++;
     if (live->peak_bytes > peak)
         t->peak_operation = t->operations;
-    return !live->failed || out_of_memory();
+    return !live->failed || tool_out_of_memory();
 }
 
 static bool take_some(struct memory_trace *t, struct info_live *live,

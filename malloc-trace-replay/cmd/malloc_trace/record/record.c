@@ -351,7 +351,7 @@ static int record(struct run *r, const char *file) {
     tool_preload_unlink(link);
     free(r->allocator);
     if (report == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     if (ran)

@@ -375,11 +375,6 @@ static bool stdout_is_taken(const struct report *r) {
 
 /* --- The report ----------------------------------------------------------- */
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 static void note_status(struct report *r, int status) {
     if (r->status == TOOL_OK)
         r->status = status;
@@ -402,7 +397,7 @@ static bool add_rows(struct report *r, struct report_rows *rows,
                      const struct report_tallies *t, struct symbol_names *names,
                      bool old) {
     return report_rows_add(rows, t, names, r->by, &r->filter, old) ||
-           out_of_memory();
+           tool_out_of_memory();
 }
 
 /* Adds the tallies that have rows to the tree. */
@@ -414,7 +409,7 @@ static bool add_tree(struct report *r, struct report_stacks *tree,
            report_stacks_add(tree, t, names, frame_labels[r->by],
                              &(struct report_stacks_part){
                                  .keep = rows->of_tally, .old = old}) ||
-           out_of_memory();
+           tool_out_of_memory();
 }
 
 /* Adds the earlier trace of --diff. */
@@ -429,7 +424,7 @@ static bool compare(struct report *r, struct report_rows *rows,
         good = (names = symbol_names_new(&t.sites, r->in.modules)) != NULL
                    ? add_rows(r, rows, &t, names, true) &&
                          add_tree(r, tree, rows, &t, names, true)
-                   : out_of_memory();
+                   : tool_out_of_memory();
     symbol_names_free(names);
     report_tally_fini(&t);
     return good;
@@ -479,7 +474,7 @@ static bool write_page(struct report *r, const struct report_tallies *t,
     bool good =
         report_rows_tally_by(r->by) != REPORT_TALLY_BY_SITE ||
         report_stacks_make(&functions, t, names, REPORT_STACKS_FUNCTION) ||
-        out_of_memory();
+        tool_out_of_memory();
     good = good && write_html(r, t, names, rows, &functions);
     report_stacks_fini(&functions);
     return good;
@@ -508,7 +503,8 @@ static bool write_exports(struct report *r, struct report_tallies *t,
         good = report_stacks_make(&functions, t, names, REPORT_STACKS_FUNCTION);
     if (good && r->out[TO_DHAT] != NULL)
         good = report_stacks_make(&places, t, names, REPORT_STACKS_PLACE);
-    good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
+    good =
+        good ? write_stacks(r, t, &functions, &places) : tool_out_of_memory();
     report_stacks_fini(&functions);
     report_stacks_fini(&places);
     return good &&
@@ -526,7 +522,7 @@ static bool write_text(const struct report *r, const struct report_tallies *t,
     bool good = true;
     report_print_head(rows, t, o);
     if (r->tree) {
-        good = report_tree_print(tree, o, r->share) || out_of_memory();
+        good = report_tree_print(tree, o, r->share) || tool_out_of_memory();
     } else {
         o->top = r->has_top ? r->top : 20;
         report_print_rows(rows, o);
@@ -544,8 +540,8 @@ static bool write_json(struct report *r, const struct report_tallies *t,
         o.callers = NULL;
     tool_json_begin_object(j, NULL);
     report_print_json(rows, t, &o, j);
-    bool good =
-        !r->tree || report_tree_json(tree, &o, r->share, j) || out_of_memory();
+    bool good = !r->tree || report_tree_json(tree, &o, r->share, j) ||
+                tool_out_of_memory();
     tool_json_end_object(j);
     return good;
 }
@@ -565,7 +561,7 @@ static bool find_callers(const struct report *r, const struct report_tallies *t,
     return report_callers_make(callers, rows, t, names, &r->in.skip, r->sort,
                                shown < rows->count ? shown : rows->count,
                                per_row) ||
-           out_of_memory();
+           tool_out_of_memory();
 }
 
 /* KEPT: the tallies of T that have rows, for exports. */
@@ -617,10 +613,10 @@ static bool report_tallies(struct report *r, struct report_tallies *t) {
         good = (names = symbol_names_new(&t->sites, r->in.modules)) != NULL
                    ? add_rows(r, &rows, t, names, false) &&
                          add_tree(r, &tree, &rows, t, names, false)
-                   : out_of_memory();
+                   : tool_out_of_memory();
     /* Now, as rows of the earlier trace replace those of T. */
     if (good && only_of_rows(&kept, t, &rows) == NULL)
-        good = out_of_memory();
+        good = tool_out_of_memory();
     if (good && r->diff != NULL)
         good = compare(r, &rows, &tree);
     if (good) {
@@ -637,7 +633,7 @@ static bool report_tallies(struct report *r, struct report_tallies *t) {
 static bool make_report(struct report *r) {
     struct report_tallies t = {.options = r->tally};
     if (wants_page(r) && (t.options.history = report_history_new()) == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     bool good = report_input_read(&r->in, &t);
     note_status(r, t.status);
     good = good && report_tallies(r, &t);
@@ -727,7 +723,7 @@ static int serve(struct report *r) {
     s.trace = r->name;
     s.options.history = report_history_new();
     if (s.options.history == NULL)
-        out_of_memory();
+        tool_out_of_memory();
     int status = s.options.history != NULL ? report_serve_run(&s) : TOOL_FAILED;
     report_history_free(s.options.history);
     free(found);

@@ -92,7 +92,7 @@ struct reading {
 };
 
 static bool out_of_memory(struct errors *e) {
-    tool_error("out of memory");
+    tool_out_of_memory();
     e->status = TOOL_FAILED;
     return false;
 }

@@ -178,7 +178,7 @@ bool report_export_heap_profile(struct report_tallies *t, const char *file) {
         }
         put_map(f, &t->sites, &places);
     } else {
-        tool_error("out of memory");
+        tool_out_of_memory();
     }
     free(places.start);
     return tool_file_stream_end(f, file) && good;
@@ -568,7 +568,7 @@ bool report_export_pprof(const struct report_tallies *t,
     tool_map_fini(&p.location);
     tool_map_fini(&p.function);
     if (p.failed)
-        tool_error("out of memory");
+        tool_out_of_memory();
     return tool_file_stream_end(p.f, file) && !p.failed;
 }
 
@@ -582,10 +582,8 @@ struct objects {
 static bool put_object(void *ctx, const struct report_object *o) {
     struct objects *w = ctx;
     uint32_t place = report_labels_site(&w->labels, o->site);
-    if (place == REPORT_TEXTS_NONE) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (place == REPORT_TEXTS_NONE)
+        return tool_out_of_memory();
     fprintf(w->f, "%" PRIu64 ",", o->birth_ns);
     if (o->ended)
         fprintf(w->f, "%" PRIu64, o->death_ns);
@@ -611,7 +609,7 @@ bool report_export_objects(const char *file, const struct report_input *in,
     bool good = report_labels_init(&w.labels, &texts, names, &t->sites,
                                    REPORT_BY_LINE, &in->skip);
     if (!good)
-        tool_error("out of memory");
+        tool_out_of_memory();
     fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
           w.f);
     good = good && report_input_read(in, &again);

@@ -796,7 +796,7 @@ static bool put_page(struct report_page *h) {
     bool good = put_all(h);
     free_figures(h);
     if (!good)
-        tool_error("out of memory");
+        tool_out_of_memory();
     return page_close(h->page, good);
 }
 

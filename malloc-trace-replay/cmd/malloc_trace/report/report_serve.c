@@ -88,7 +88,7 @@ static int send_page(struct reader *r) {
     size_t n = 0;
     FILE *f = open_memstream(&bytes, &n);
     if (f == NULL) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     int status = r->options->make(r->options->ctx, &r->tallies, f);

@@ -36,7 +36,7 @@ static int take_line(struct report_suppressions *s, const char *name,
         return TOOL_FAILED;
     }
     if (!report_suppressions_add(s, text + 5)) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         return TOOL_FAILED;
     }
     return TOOL_OK;

@@ -37,7 +37,7 @@ struct report_block {
 
 static bool out_of_memory(struct report_tallies *t) {
     if (t->status != TOOL_FAILED)
-        tool_error("out of memory");
+        tool_out_of_memory();
     t->status = TOOL_FAILED;
     return false;
 }

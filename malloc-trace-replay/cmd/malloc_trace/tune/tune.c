@@ -244,10 +244,8 @@ static bool make_space(struct tune_request *o) {
     struct tune_runs *r = &o->runs;
     const struct compare_contestants *all = &r->base.contestants;
     r->contestant = calloc(all->count, sizeof(*r->contestant));
-    if (r->contestant == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
+    if (r->contestant == NULL)
+        return tool_out_of_memory();
     if (!add_allocator(r, r->base.baseline))
         return false;
     for (size_t i = 0; i < all->count; i++) {

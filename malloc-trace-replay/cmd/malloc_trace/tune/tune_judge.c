@@ -16,11 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 /* --- Finalists ------------------------------------------------------------ */
 
 /* Takes the best two candidates; WITHIN: of those that lose at most what
@@ -42,7 +37,7 @@ static void choose_finalists(struct tune_outcome *o, bool within) {
 bool tune_outcome_begin(struct tune_outcome *o) {
     o->order = calloc(tune_search_count(o->search), sizeof(*o->order));
     if (o->order == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     o->ranked = tune_search_rank(o->search, o->order);
     o->finalists = 0;
     o->proposed = SIZE_MAX;

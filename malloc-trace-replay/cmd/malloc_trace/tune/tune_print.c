@@ -488,8 +488,7 @@ static bool frontier_make(const struct tune_outcome *o, struct frontier *f) {
     if (f->memory == NULL || f->on == NULL) {
         free(f->memory);
         free(f->on);
-        tool_error("out of memory");
-        return false;
+        return tool_out_of_memory();
     }
     f->time = f->memory + o->ranked;
     for (size_t i = 0; i < o->ranked; i++) {

@@ -29,11 +29,6 @@ const char *const tune_goal_name[TUNE_GOALS + 1] = {"memory", "peak", "time",
 const char *const tune_goal_title[TUNE_GOALS] = {"mean memory", "peak memory",
                                                  "time in malloc", "cost"};
 
-static bool out_of_memory(void) {
-    tool_error("out of memory");
-    return false;
-}
-
 /* --- Figures -------------------------------------------------------------- */
 
 double tune_runs_quantity(const struct tune_runs *r, const struct comparison *c,
@@ -145,7 +140,7 @@ static bool find_rest(struct tune_runs *r) {
     if (r->rest_ns == NULL)
         r->rest_ns = calloc(r->base.traces, sizeof(*r->rest_ns));
     if (r->rest_ns == NULL)
-        return out_of_memory();
+        return tool_out_of_memory();
     for (size_t a = 0; a < r->space.allocators; a++)
         if (compare_contestant_is_own(
                 &r->base.contestants.list[r->contestant[a]]))
@@ -251,7 +246,7 @@ static bool make_run(struct tune_runs *r, struct comparison *c, size_t trace,
 static bool make_all(struct tune_runs *r, struct comparison *c) {
     size_t n = c->traces * c->contestants.count;
     size_t *order = calloc(n, sizeof(*order));
-    bool good = order != NULL || out_of_memory();
+    bool good = order != NULL || tool_out_of_memory();
     uint64_t state = c->seed;
     if (good)
         tool_random_order(order, n, &state);
@@ -278,7 +273,7 @@ static double own_share(const struct comparison *c, size_t trace) {
 static struct tune_run *append_run(struct tune_runs *r, const char *point,
                                    uint64_t round) {
     if (!tool_array_reserve(&r->run, &r->room, r->count + 1, sizeof(*r->run))) {
-        (void)out_of_memory();
+        (void)tool_out_of_memory();
         return NULL;
     }
     struct tune_run *run = &r->run[r->count];
@@ -289,7 +284,7 @@ static struct tune_run *append_run(struct tune_runs *r, const char *point,
     if (run->point == NULL || run->trace == NULL) {
         free(run->point);
         free(run->trace);
-        (void)out_of_memory();
+        (void)tool_out_of_memory();
         return NULL;
     }
     r->count++;

@@ -98,7 +98,7 @@ struct tune_search *tune_search_new(const struct tune_space *space,
         (void)add_point(s, &(struct tune_point){0});
     }
     if (s == NULL || s->full) {
-        tool_error("out of memory");
+        tool_out_of_memory();
         tune_search_free(s);
         return NULL;
     }

@@ -59,10 +59,8 @@ bool tune_space_add(struct tune_space *space, const char *name,
                     const struct tune_library *library,
                     const struct tool_setting *table, size_t count) {
     if (!tool_array_reserve(&space->allocator, &space->room,
-                            space->allocators + 1, sizeof(*space->allocator))) {
-        tool_error("out of memory");
-        return false;
-    }
+                            space->allocators + 1, sizeof(*space->allocator)))
+        return tool_out_of_memory();
     struct tune_allocator *a = &space->allocator[space->allocators++];
     memset(a, 0, sizeof(*a));
     a->name = name;

@@ -17,10 +17,8 @@ static const struct replay_observer *const observers[REPLAY_OBSERVER_COUNT] = {
 bool replay_watch_begin(struct replay_watch *w) {
     for (unsigned i = REPLAY_OBSERVER_COUNT; i-- != 0;) {
         TCM_ASSERT(w->state[i] == NULL);
-        if (!observers[i]->begin(w, &w->state[i])) {
-            tool_error("out of memory");
-            return false;
-        }
+        if (!observers[i]->begin(w, &w->state[i]))
+            return tool_out_of_memory();
     }
     return true;
 }
