@@ -103,27 +103,6 @@ uint64_t info_at_most(const struct info_file *f) {
 
 /* --- Names, in texts and as keys ------------------------------------------ */
 
-const char *info_segment_name(unsigned kind) {
-    switch (kind) {
-    case MTF_SEGMENT_DATA:
-        return "data";
-    case MTF_SEGMENT_BARRIER:
-        return "barrier";
-    case MTF_SEGMENT_SAMPLE:
-        return "sample";
-    case MTF_SEGMENT_NOTICE:
-        return "notice";
-    case MTF_SEGMENT_FOOTER:
-        return "footer";
-    case MTF_SEGMENT_PRESENT:
-        return "present";
-    case MTF_SEGMENT_SITES:
-        return "sites";
-    default:
-        return NULL;
-    }
-}
-
 const char *info_end_reason(uint64_t reason) {
     switch (reason) {
     case MTF_END_EXIT:
@@ -265,7 +244,6 @@ static bool raw_see_data(struct info_file *f, const struct mtf_item *item) {
     if (item->time_hi != UINT64_MAX)
         raw_see_time(f, t, item->time_hi);
     f->spool_buffers += item->from_spool;
-    f->segments[MTF_SEGMENT_DATA] += !item->from_spool;
     mtf_stream_place(&t->stream, item, &place);
     f->doubled_bytes += place.doubled;
     f->missing_bytes += place.gap;
@@ -350,29 +328,20 @@ static bool raw_see_item(struct info_file *f, const struct mtf_item *item) {
     case MTF_ITEM_DATA:
         return raw_see_data(f, item);
     case MTF_ITEM_BARRIER:
-        f->segments[MTF_SEGMENT_BARRIER]++;
         f->last_barrier_ns = item->time_lo;
         info_live_round(&f->live);
         if (item->time_lo > f->last_ns)
             f->last_ns = item->time_lo;
         return true;
     case MTF_ITEM_SAMPLE:
-        f->segments[MTF_SEGMENT_SAMPLE]++;
         raw_see_sample(f, item);
         return true;
     case MTF_ITEM_NOTICE:
-        f->segments[MTF_SEGMENT_NOTICE]++;
         raw_see_notice(f, item);
         return true;
     case MTF_ITEM_FOOTER:
-        f->segments[MTF_SEGMENT_FOOTER]++;
+        f->have_footer = true;
         f->last_ns = tcm_max_u64(f->last_ns, item->time_lo);
-        return true;
-    case MTF_ITEM_PRESENT:
-        f->segments[MTF_SEGMENT_PRESENT]++;
-        return true;
-    case MTF_ITEM_SITES:
-        f->segments[MTF_SEGMENT_SITES]++;
         return true;
     default:
         return true;

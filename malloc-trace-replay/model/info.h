@@ -105,9 +105,8 @@ bool info_live_slot_lives(const struct info_live *l, uint32_t slot);
 
 enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
 
-#define INFO_SEGMENT_KINDS ((unsigned)MTF_SEGMENT_SITES + 1)
-#define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
-#define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
+#define INFO_EVENT_KINDS ((unsigned)MTF_EVENT_UNKNOWN + 1)
+#define INFO_OP_KINDS    ((unsigned)MTF_OP_OTHER + 1)
 /* Most problems, and most notices, that are kept as text; all are counted. */
 #define INFO_TEXTS 20u
 
@@ -118,14 +117,13 @@ struct info_file {
     char *problems[INFO_TEXTS];
     uint64_t problem_count;
     /* the recording */
-    bool have_header;
+    bool have_header, have_footer;
     struct mtf_raw_info header;
     const char *frame_name; /* of its compression; NULL: plain */
     bool from_file, from_spool, growing, complete, clean_end;
     bool begins_late; /* a flight recording whose beginning was not kept */
     uint64_t raw_bytes, stored_bytes;
     /* raw */
-    uint64_t segments[INFO_SEGMENT_KINDS]; /* by enum mtf_segment_kind */
     uint64_t spool_buffers;
     uint64_t events[INFO_EVENT_KINDS]; /* by enum mtf_event_kind */
     uint64_t calls[MTF_CALL_LIMIT];    /* those that succeeded */
@@ -185,9 +183,7 @@ bool info_has_times(const struct info_file *f);
 uint64_t info_event_count(const struct info_file *f);
 /* Returns a bound of the peak of live bytes of a raw trace. */
 uint64_t info_at_most(const struct info_file *f);
-/* Names of an enum mtf_segment_kind (NULL: unknown) and an enum mtf_end_reason,
-   for users. */
-const char *info_segment_name(unsigned kind);
+/* Name of an enum mtf_end_reason, for users. */
 const char *info_end_reason(uint64_t reason);
 
 #endif

@@ -16,7 +16,8 @@ LD_PRELOAD=$tracing "$target" untraced 2>/dev/null
 # own_account NAME FILE: the footer counts what this recording has.
 own_account() {
     "$malloc_trace" info --json info "$2" >/dev/null
-    is "$1: the footer counts this recording's events" "$("$python" - info <<'PY'
+    is "$1: the footer counts this recording's events" "$("$python" - info \
+        "$("$malloc_trace" dump "$2" | grep -c ' barrier [0-9]')" <<'PY'
 import json, sys
 f = json.load(open(sys.argv[1]))["files"][0]
 n, k = f["footer"], f["kinds"]
@@ -29,7 +30,7 @@ has = {
     "untraced_frees": k["untraced"],
 }
 has["events"] = sum(has.values()) - has["untraced_frees"]
-has["rounds"] = f["segments"]["barrier"]
+has["rounds"] = int(sys.argv[2])
 print([(name, n[name], has[name]) for name in has if n[name] != has[name]])
 PY
     )" "[]"

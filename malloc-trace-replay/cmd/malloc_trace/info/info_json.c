@@ -108,11 +108,6 @@ static void json_live(struct tool_json *j, const struct info_file *f) {
 static void json_raw(struct tool_json *j, const struct info_file *f) {
     tool_json_bool(j, "from_file", f->from_file);
     tool_json_bool(j, "from_spool", f->from_spool);
-    tool_json_begin_object(j, "segments");
-    for (unsigned k = 0; k < INFO_SEGMENT_KINDS; k++)
-        if (info_segment_name(k) != NULL)
-            tool_json_u64(j, info_segment_name(k), f->segments[k]);
-    tool_json_end_object(j);
     tool_json_u64(j, "spool_buffers", f->spool_buffers);
     json_live(j, f);
     tool_json_u64(j, "failed_allocations", f->events[MTF_EVENT_FAILED]);

@@ -566,7 +566,7 @@ static void print_threads(const struct info_file *f) {
 /* --- All facts: raw traces ------------------------------------------------ */
 
 static void print_footer(const struct info_file *f) {
-    if (f->segments[MTF_SEGMENT_FOOTER] == 0)
+    if (!f->have_footer)
         return;
     printf("  footer\n");
     for (unsigned i = 0; i < MTF_ACCOUNT_LIMIT; i++) {
@@ -588,13 +588,6 @@ static void print_raw(const struct info_file *f) {
     printf("  %-24s %s, stored as %s\n", "size",
            tool_text_bytes(&a, f->raw_bytes),
            tool_text_bytes(&b, f->stored_bytes));
-    for (unsigned k = 0; k < INFO_SEGMENT_KINDS; k++)
-        if (f->segments[k] != 0) {
-            char label[48];
-            (void)snprintf(label, sizeof(label), "%s segments",
-                           info_segment_name(k));
-            put_count(label, f->segments[k]);
-        }
     if (f->from_spool)
         put_count("buffers from the spool", f->spool_buffers);
     if (f->doubled_bytes != 0)

@@ -56,7 +56,7 @@ struct trace {
 /* Sums over all traces that were read. */
 struct account {
     struct tool_raw_counts counts; /* counted in the traces */
-    uint64_t raw_bytes, segments;
+    uint64_t raw_bytes;
     uint64_t traces;
     uint64_t footers; /* traces with the recorder's account */
     uint64_t footer[MTF_ACCOUNT_LIMIT];
@@ -242,8 +242,6 @@ static void add_account(struct account *a, const struct info_file *f) {
     a->counts.frees += c->frees;
     a->counts.failed += c->failed;
     a->raw_bytes += f->raw_bytes;
-    for (unsigned k = 0; k < INFO_SEGMENT_KINDS; k++)
-        a->segments += f->segments[k];
     a->traces += f->kind == INFO_RAW;
     a->footers += f->have_account[MTF_ACCOUNT_SEGMENTS];
     for (unsigned k = 0; k < MTF_ACCOUNT_LIMIT; k++)
@@ -548,9 +546,8 @@ static void print_costs(const struct account *a) {
             tool_text_count(&t[2], c->reallocs),
             tool_text_count(&t[3], c->frees),
             tool_text_count(&t[4], c->failed));
-    fprintf(stderr, "  %s before compression, %s segments\n",
-            tool_text_bytes(&t[0], a->raw_bytes),
-            tool_text_count(&t[1], a->segments));
+    fprintf(stderr, "  %s before compression\n",
+            tool_text_bytes(&t[0], a->raw_bytes));
     if (a->footers == 0)
         return;
     fprintf(stderr,
