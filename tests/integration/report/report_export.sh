@@ -49,7 +49,7 @@ with open(sys.argv[2]) as f:
 END
 }
 for how in "--filter=libx --by=module" --filter=0xfff --filter=nothing \
-    "--leaks --sort=bytes" --suppressions=leaks.supp; do
+    --suppressions=leaks.supp; do
     echo "leak:liby" >leaks.supp
     # shellcheck disable=SC2086
     sums $how >got

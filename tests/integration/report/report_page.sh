@@ -40,9 +40,6 @@ done
 page odd
 check "on standard output" "$malloc_trace" report --to=html odd.p
 is "alone" "$(head -n 1 "$out"),$(tail -n 1 "$out")" "<!DOCTYPE html>,</html>"
-check "leaks" page odd --leaks
-is "alone in the table" "$(grep -c 'class="place">liby' odd.html)" 0
-page odd
 make_trace empty.p </dev/null
 fails_with "a trace without events" 3 page empty
 look empty

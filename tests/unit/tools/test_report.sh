@@ -168,7 +168,7 @@ E
 "$make" named <names.txt
 left() { # PATTERN: bytes of what is left
     echo " leak:$1 " >supp
-    report --leaks --columns --suppressions supp named | awk '{ print $1 }'
+    report --columns --suppressions supp named | awk '{ print $1 }'
 }
 # Native code that lines call: rows are of the lines, and stacks have it.
 cat >lines.txt <<'E'

@@ -86,7 +86,7 @@ struct report {
     const char *name; /* of the first trace */
     unsigned by;      /* enum report_by */
     unsigned sort;    /* enum report_sort */
-    bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
+    bool columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
     double share; /* smallest part of all of a branch that the tree shows */
     regex_t match;
@@ -155,8 +155,7 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
          .help = "order by bytes (default), calls, live, peak, age or "
                  "temporary, largest first",
          .word = &r->sort,
-         .words = sort_names,
-         .given = &r->sorted},
+         .words = sort_names},
         {.name = "top",
          .value = "N",
          .help = "at most N rows (default of the text: 20)",
@@ -175,9 +174,6 @@ static bool parse_options(struct report *r, struct tool_opts *o, int argc,
                  "(default), or else the text of a mark",
          .take = take_live_at,
          .ctx = r},
-        {.name = "leaks",
-         .help = "only stacks with live blocks, most live bytes first",
-         .flag = &r->filter.leaks},
         {.name = "diff",
          .value = "OTHER",
          .help = "changes since the trace OTHER",
@@ -335,8 +331,6 @@ static int check_options(struct report *r) {
         return tool_usage_error("--by=%s has no stacks", by_names[r->by]);
     if (!sites && r->tally.freed)
         return tool_usage_error("--by=%s excludes --freed", by_names[r->by]);
-    if (r->tally.freed && r->filter.leaks)
-        return tool_usage_error("--freed and --leaks exclude each other");
     if (!sites && r->tally.threads)
         return tool_usage_error("--by=%s excludes --threads", by_names[r->by]);
     if (r->tree && (!sites || r->by == REPORT_BY_STACK))
@@ -346,8 +340,6 @@ static int check_options(struct report *r) {
     if (r->sort == REPORT_SORT_AGE && (r->tree || r->out[TO_FOLDED] != NULL))
         return tool_usage_error("--sort=age has no sums for %s",
                                 r->tree ? "--tree" : "--to=folded");
-    if (r->diff != NULL && r->filter.leaks)
-        return tool_usage_error("--diff and --leaks exclude each other");
     if (r->diff != NULL && r->out[TO_HTML] != NULL)
         return tool_usage_error("--diff and --to=html exclude each other");
     if (r->diff != NULL && needs_sites(r))
@@ -360,8 +352,6 @@ static int check_options(struct report *r) {
                 "--to=objects reads TRACE twice: name a file");
     if ((r->anyone || r->no_token) && r->serve == NULL)
         return tool_usage_error("--anyone and --no-token are for --serve");
-    if (r->filter.leaks && !r->sorted)
-        r->sort = REPORT_SORT_LIVE;
     return check_outs(r);
 }
 
@@ -577,7 +567,8 @@ static bool write_all(struct report *r, struct report_tallies *t,
         .columns = tool_text_columns(STDOUT_FILENO),
         .sort = r->sort,
         .diff = r->diff != NULL,
-        .filtered = !t->sampled && (r->has_match || r->filter.leaks)};
+        .filtered = !t->sampled && r->has_match,
+    };
     bool good = find_callers(r, t, names, rows, &callers);
     if (callers.top != NULL)
         o.callers = &callers;
