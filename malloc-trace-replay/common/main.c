@@ -337,12 +337,16 @@ void tool_progress_show(struct tool_progress *p, uint64_t count,
                      (double)count / seconds / 1e6);
     if (total > done && done != 0 && n > 0 && n < (int)sizeof(line)) {
         double left = seconds * (double)(total - done) / (double)done;
-        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %u %%, %s left",
-                      (unsigned)(done * 100 / total),
-                      tool_text_ns(&t[1], (uint64_t)(left * 1e9)));
+        snprintf(line + n, sizeof(line) - (size_t)n, ", %u %%, %s left",
+                 (unsigned)(done * 100 / total),
+                 tool_text_ns(&t[1], (uint64_t)(left * 1e9)));
     }
+    tool_progress_line(p, line);
+}
+
+void tool_progress_line(struct tool_progress *p, const char *line) {
     fprintf(stderr, "\r%-*s", p->length, line);
-    p->length = n;
+    p->length = (int)strlen(line);
 }
 
 void tool_progress_clear(struct tool_progress *p) {

@@ -81,7 +81,7 @@ const char *tool_time_text(char text[32], uint64_t ns);
 
 /* --- Progress ------------------------------------------------------------- */
 
-/* Line on stderr that shows how far reading a trace has come; one thread. */
+/* Line on stderr that shows how far the work has come; one thread. */
 struct tool_progress {
     bool shown; /* stderr is a terminal, and -q was not given */
     uint64_t start_ns, last_ns;
@@ -93,6 +93,8 @@ void tool_progress_init(struct tool_progress *p);
    far, DONE of TOTAL stored bytes (0: unknown). Call only if P->shown. */
 void tool_progress_show(struct tool_progress *p, uint64_t count,
                         const char *unit, uint64_t done, uint64_t total);
+/* Draws LINE. Call only if P->shown. */
+void tool_progress_line(struct tool_progress *p, const char *line);
 void tool_progress_clear(struct tool_progress *p);
 
 #endif

@@ -37,9 +37,8 @@ enum { MOST_ROUNDS = 400 };
 struct work {
     struct comparison *c;
     const struct compare_rounds *r;
-    bool shown;
-    int length;
-    uint64_t start_ns, made, expected; /* runs */
+    struct tool_progress progress;
+    uint64_t made, expected;           /* runs */
     uint64_t replays_ns;               /* time of these */
     bool runs_program;                 /* in this round */
     uint64_t program_runs, program_ns; /* and their time */
@@ -49,7 +48,7 @@ struct work {
 static void show_progress(struct work *w, size_t round, size_t contestant) {
     char line[160];
     struct tool_text t;
-    if (!w->shown)
+    if (!w->progress.shown)
         return;
     int n = round == 0 ? snprintf(line, sizeof(line), "warming up: %.40s",
                                   compare_contestant_shown(
@@ -59,19 +58,12 @@ static void show_progress(struct work *w, size_t round, size_t contestant) {
                                   compare_contestant_shown(
                                       &w->c->contestants.list[contestant]));
     if (w->made > w->c->contestants.count && w->expected > w->made) {
-        double spent = (double)(tcm_clock_ns() - w->start_ns);
+        double spent = (double)(tcm_clock_ns() - w->progress.start_ns);
         double left = spent / (double)w->made * (double)(w->expected - w->made);
-        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
-                      tool_text_ns(&t, (uint64_t)left));
+        snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
+                 tool_text_ns(&t, (uint64_t)left));
     }
-    fprintf(stderr, "\r%-*s", w->length, line);
-    w->length = n;
-}
-
-static void clear_progress(struct work *w) {
-    if (w->shown && w->length != 0)
-        fprintf(stderr, "\r%*s\r", w->length, "");
-    w->length = 0;
+    tool_progress_line(&w->progress, line);
 }
 
 /* --- Runs ----------------------------------------------------------------- */
@@ -145,7 +137,7 @@ static bool program_fits(struct work *w, size_t round) {
 static void tell_of_program(struct work *w) {
     if (w->program_runs != 0 || tool_is_quiet())
         return;
-    clear_progress(w);
+    tool_progress_clear(&w->progress);
     fprintf(stderr,
             "%s: %s is run under each allocator, too, without its output%s\n",
             tool_name(), tool_text_shown(w->r->program->words[0]),
@@ -289,10 +281,9 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
     size_t n = c->traces * c->contestants.count;
     struct work w = {.c = c,
                      .r = r,
-                     .shown = !tool_is_quiet() && isatty(STDERR_FILENO) == 1,
-                     .start_ns = tcm_clock_ns(),
                      .expected = (r->wanted + 1) * n,
                      .order = calloc(n, sizeof(size_t))};
+    tool_progress_init(&w.progress);
     uint64_t state = c->seed;
     if (w.order == NULL || !comparison_make_room(c, r->wanted)) {
         free(w.order);
@@ -313,7 +304,7 @@ bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
     TCM_ASSERT(c->made <= c->rounds);
     TCM_ASSERT_SLOW(comparison_is_consistent(c));
     TCM_ASSERT_SLOW(rounds_are_balanced(c));
-    clear_progress(&w);
+    tool_progress_clear(&w.progress);
     compare_machine_load(&to);
     compare_machine_during(&c->machine, &from, &to, &c->disturbances);
     free(w.order);

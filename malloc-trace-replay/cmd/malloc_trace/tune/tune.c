@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Runs of a search if none are given, and the most that minutes buy. */
 enum { RUNS = 200, MOST_RUNS = 100000, LEAST_RUNS = 8 };
@@ -45,11 +44,9 @@ struct tune_request {
     struct tool_temp_folder folder, held_folder;
     struct compare_recorded recorded;
     char *command;
-    /* progress */
-    bool shown;
-    bool failed; /* a round failed, such as to be saved; a message says why */
-    int length;
-    uint64_t start_ns, made; /* runs of the search, also those from the file */
+    struct tool_progress progress;
+    bool failed;   /* a round failed, such as to be saved; a message says why */
+    uint64_t made; /* runs of the search, also those from the file */
 };
 
 /* --- The command line ----------------------------------------------------- */
@@ -317,16 +314,10 @@ static bool gather_traces(struct tune_request *o) {
 
 /* --- The search ----------------------------------------------------------- */
 
-static void clear_progress(struct tune_request *o) {
-    if (o->shown && o->length != 0)
-        fprintf(stderr, "\r%*s\r", o->length, "");
-    o->length = 0;
-}
-
 static void show_progress(struct tune_request *o) {
     char line[200], name[TUNE_NAME];
     struct tool_text t;
-    if (!o->shown)
+    if (!o->progress.shown)
         return;
     int n =
         snprintf(line, sizeof(line), "run %llu of %llu",
@@ -342,12 +333,11 @@ static void show_progress(struct tune_request *o) {
     }
     free(order);
     if (o->runs.replays != 0 && o->budget > o->made)
-        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
-                      tool_text_ns(&t, o->runs.replays_ns / o->runs.replays *
-                                           (o->budget - o->made) *
-                                           o->runs.base.traces));
-    fprintf(stderr, "\r%-*s", o->length, line);
-    o->length = n;
+        snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
+                 tool_text_ns(&t, o->runs.replays_ns / o->runs.replays *
+                                      (o->budget - o->made) *
+                                      o->runs.base.traces));
+    tool_progress_line(&o->progress, line);
 }
 
 /* Tells the scores of a round: those that the file has, and of the others by a
@@ -423,8 +413,8 @@ static void set_budget(struct tune_request *o) {
             (double)r->replays_ns / (double)r->replays * (double)r->base.traces;
         double fresh = 3 * (TUNE_FRESH_ROUNDS + 1) +
                        (o->holds.count != 0 ? 2 * TUNE_FRESH_ROUNDS : 0);
-        double left_ns =
-            o->minutes * NS_OF_MINUTE - (double)(tcm_clock_ns() - o->start_ns);
+        double left_ns = o->minutes * NS_OF_MINUTE -
+                         (double)(tcm_clock_ns() - o->progress.start_ns);
         double runs = fmax(left_ns / run_ns - fresh, LEAST_RUNS);
         if (o->budget == 0 || runs < (double)o->budget)
             o->budget = (uint64_t)fmin(runs, MOST_RUNS);
@@ -440,7 +430,7 @@ static bool is_late(const struct tune_request *o) {
         return false;
     double fresh_ns = (double)r->replays_ns / (double)r->replays *
                       (double)r->base.traces * 3 * (TUNE_FRESH_ROUNDS + 1);
-    return (double)(tcm_clock_ns() - o->start_ns) + fresh_ns >
+    return (double)(tcm_clock_ns() - o->progress.start_ns) + fresh_ns >
            o->minutes * NS_OF_MINUTE;
 }
 
@@ -460,7 +450,7 @@ static bool search(struct tune_request *o) {
             break;
         }
     }
-    clear_progress(o);
+    tool_progress_clear(&o->progress);
     return true;
 }
 
@@ -496,7 +486,7 @@ static bool write_reports(struct tune_request *o) {
     const struct compare_files *f = &o->files;
     bool taken = f->is_command || compare_files_take_stdout(f);
     FILE *out = taken ? stderr : stdout;
-    o->outcome.elapsed_ns = tcm_clock_ns() - o->start_ns;
+    o->outcome.elapsed_ns = tcm_clock_ns() - o->progress.start_ns;
     if (!tool_is_quiet())
         tune_print(&o->outcome, out);
     fflush(out);
@@ -505,8 +495,7 @@ static bool write_reports(struct tune_request *o) {
 }
 
 static int tune(struct tune_request *o) {
-    o->start_ns = tcm_clock_ns();
-    o->shown = !tool_is_quiet() && isatty(STDERR_FILENO) == 1;
+    tool_progress_init(&o->progress);
     o->runs.base.margin = o->margin;
     o->runs.base.confidence = 0.95;
     if (!gather_traces(o) || !check_allocators(o) || !make_space(o) ||
