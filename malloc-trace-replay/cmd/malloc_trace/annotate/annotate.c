@@ -735,7 +735,7 @@ static int annotate(struct annotate *a, struct tool_input *in) {
                         : "byte 0: is not a text trace with addresses");
     a->state = calloc(1, a->format->state_bytes + 1);
     if (a->state == NULL || !format_reader_init(&a->reader, in))
-        return fail(tool_name(), "out of memory");
+        return fail(a->name, "out of memory");
     format_reader_ahead(&a->reader);
     handle_lines(a);
     int status = report_faults(a);
@@ -745,7 +745,7 @@ static int annotate(struct annotate *a, struct tool_input *in) {
         status =
             fail(a->name, "is a munged log, whose blocks have no addresses");
     if (a->no_memory)
-        status = fail(tool_name(), "out of memory");
+        status = fail(a->name, "out of memory");
     return status;
 }
 
@@ -832,7 +832,7 @@ int cmd_annotate(int argc, char **argv) {
     out.to = tool_output_open(NULL, TOOL_OUTPUT_PLAIN);
     if (out.to == NULL) {
         tool_input_close(in);
-        return fail(tool_name(), "out of memory");
+        return fail(name, "out of memory");
     }
     a.out = &out;
     return run(&a, in);

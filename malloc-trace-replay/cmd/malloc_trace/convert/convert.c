@@ -153,14 +153,14 @@ static int write_format(struct convert *c) {
     struct format_exported done;
     struct format_out *o = calloc(1, sizeof(*o));
     if (o == NULL)
-        return fail(tool_name(), "out of memory");
+        return fail(c->in_name, "out of memory");
     o->to = c->out;
     o->stock = c->stock;
     o->caller_reports = c->trace.sorting != NULL;
     format_export(c->in, c->to, o, &done);
     int status = done.failed ? TOOL_FAILED : done.lost ? TOOL_DAMAGED : TOOL_OK;
     if (o->no_memory)
-        status = fail(tool_name(), "out of memory");
+        status = fail(c->in_name, "out of memory");
     else if (trace_problem(&c->trace) != NULL)
         tool_error("%s", trace_problem(&c->trace));
     else if (tool_output_error(c->out) != 0)
