@@ -18,8 +18,6 @@
 
 #include <string.h>
 
-/* Bytes that one output function writes at most, if it makes no room. */
-#define FORMAT_OUT_ROOM  ((size_t)256)
 #define FORMAT_OUT_BYTES ((size_t)64 << 10)
 
 /* Kinds of records that a format may have no place for. */

@@ -564,10 +564,9 @@ static bool run_recorder(char **command, char *pattern,
 static bool set_sites(const struct compare_files *f,
                       const struct record_facts *facts) {
     const char *mode = f->sites != NULL ? f->sites : facts->sites;
-    if (!f->needs_sites ||
-        setenv("TCMALLOC_TRACE_SITES", mode, f->sites != NULL) == 0)
-        return true;
-    return tool_out_of_memory();
+    return !f->needs_sites ||
+           setenv("TCMALLOC_TRACE_SITES", mode, f->sites != NULL) == 0 ||
+           tool_out_of_memory();
 }
 
 /* Tells whether the command did what is wanted of it: its status does not

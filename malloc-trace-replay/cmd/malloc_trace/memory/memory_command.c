@@ -227,9 +227,7 @@ static bool gather_trace(struct memory_request *o) {
         tool_warn("the trace has %llu marks; only the first are looked at",
                   (unsigned long long)o->trace.marks);
     o->names = symbol_names_new(&o->trace.sites, o->in.modules);
-    if (o->names == NULL)
-        tool_out_of_memory();
-    return o->names != NULL;
+    return o->names != NULL || tool_out_of_memory();
 }
 
 /* --- Replays -------------------------------------------------------------- */
