@@ -35,11 +35,6 @@ for kind in plain lz4; do
     holds "$kind.json" pid 4711
     holds "$kind.json" random 0123456789abcdef
     holds "$kind.json" executable program
-    holds "$kind.json" data 3
-    holds "$kind.json" barrier 2
-    holds "$kind.json" sample 1
-    holds "$kind.json" notice 1
-    holds "$kind.json" footer 1
     holds "$kind.json" events 27
     holds "$kind.json" malloc 4
     holds "$kind.json" reallocarray 2
