@@ -17,9 +17,11 @@
 /* Looks that pass out of mind with each sample. */
 #define LOOKS_PASS 4u
 /* Part of the process's processor time that looks may take, after the first
-   10 ms, and what it takes to make a page again: more than on most machines. */
+   300 us, or 3 ms for sizes above 1 MiB; and what it takes to make a page
+   again: more than on most machines. */
 #define BUDGET_PART ((uint64_t)100)
-#define BUDGET_NS   ((uint64_t)10000000)
+#define BUDGET_NS   ((uint64_t)300000)
+#define LARGE_NS    ((uint64_t)3000000)
 #define PAGE_NS     ((uint64_t)1000)
 /* Bounds on pages whose memory is given back: more than the first number are
    counted before, and need a budget; more than the second stay as they are. */
@@ -43,10 +45,11 @@ static void spend(uint64_t begin, size_t bytes, uint64_t pages) {
     (void)tcm_add_relaxed(&looks()->pages_ns, pages * PAGE_NS);
 }
 
-static bool has_budget(void) {
+static bool has_budget(unsigned group) {
     return tcm_load_relaxed(&looks()->ns) +
                tcm_load_relaxed(&looks()->pages_ns) <
-           tcm_clock_process_cpu_ns() / BUDGET_PART + BUDGET_NS;
+           tcm_clock_process_cpu_ns() / BUDGET_PART +
+               (group < LARGE_GROUP ? BUDGET_NS : LARGE_NS);
 }
 
 void mtr_looks_pass(struct mtr_looks *l) {
@@ -117,7 +120,7 @@ bool mtr_look_begins(struct mtr_thread *t, size_t size, void *block,
     if (!draw(t, group) || !whole_pages(block, bytes, &start, &end) ||
         !mtr_process_may_look())
         return false;
-    bool has_room = has_budget();
+    bool has_room = has_budget(group);
     if (!has_room && !is_first)
         return false;
     uint64_t begin = mtr_clock_ns();
